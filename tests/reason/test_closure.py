@@ -217,6 +217,12 @@ def test_a_chain_needs_no_join_of_all_with_all():
     figures = model.closure.measure()
     assert figures["facts"] == size * (size + 1) // 2
     assert figures["joined"] < 2 * figures["facts"]  # all with all are about 10,000
+    model.closure.change(model.encode([(-1, edges[size // 2])]))
+    model.closure.keep()
+    after = model.closure.measure()
+    assert after["facts"] == size * size // 4
+    # Each doubted fact asks for one generator; it would meet up to forty facts otherwise.
+    assert after["joined"] - figures["joined"] < 4 * after["retracted"]
 
 
 def test_arrays_grow_in_the_middle_of_an_epoch():

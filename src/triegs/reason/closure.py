@@ -33,10 +33,12 @@ from triegs.reason.kernels.layout import (
     M_TIME,
     M_TOUCHED,
     META_WORDS,
+    NEXT,
     NO_BUCKETS,
     NO_FACTS,
     NO_HEAP,
     NO_OUT,
+    PREDICATE,
     SCRATCH_WORDS,
     STATED,
     STATIC_ROW,
@@ -66,6 +68,16 @@ class Change(NamedTuple):
 
     rows: Words
     refused: list[int]
+
+
+class Sizes(NamedTuple):
+    """How large the arrays were when an epoch began that has grown them, and the facts used."""
+
+    facts: int
+    capacity: int
+    primary: int
+    heads: int
+    heap: int
 
 
 class Closure:
@@ -99,6 +111,8 @@ class Closure:
         self._told[M_SHOWS_STATIC] = int(shows_static)
         self._statics = np.full(FIRST_FACTS, STATIC_ROW, np.int64)
         self._time = NO_TIME_YET
+        self._used = 0  # facts when the epoch began, with free ones
+        self._before: Sizes | None = None
 
     def change(self, rows: Words, leaves: Words | None = None, time: int | None = None) -> Change:
         """Run an epoch over statements ``(change, s, p, o)``, judged in order.
@@ -115,6 +129,7 @@ class Closure:
         if told[M_BUCKETS] >= MOST_BUCKETS:
             renumber_buckets(self._facts, self.program.stride, self._buckets, self._meta)
         told[M_ROWS] = count
+        self._used = told[M_FRESH]
         told[M_TIME] = self._time if time is None else time
         times = self._statics if leaves is None else leaves
         while True:
@@ -134,12 +149,18 @@ class Closure:
         """Make the epoch final."""
         self._time = self._told[M_TIME]
         self._end(1)
+        self._before = None
         if len(self._out) > MOST_KEPT_OUT:
             self._out = np.zeros(4 * FIRST_FACTS, np.int64)
 
     def undo(self) -> None:
-        """Undo the epoch, finished or not."""
+        """Undo the epoch, finished or not. Arrays that it has grown are as small as before, or
+        an epoch that is refused for lack of memory would leave none to the next.
+        """
         self._end(0)
+        if self._before is not None:
+            self._shrink(self._before)
+            self._before = None
 
     def _end(self, is_kept: int) -> None:
         end_epoch(
@@ -148,6 +169,11 @@ class Closure:
         )  # fmt: skip
 
     def _grow(self, outcome: int) -> None:
+        if self._before is None:
+            self._before = Sizes(
+                self._used, self._told[M_CAPACITY], len(self._primary), len(self._heads),
+                len(self._heap),
+            )  # fmt: skip
         if outcome == NO_HEAP:
             self._check_room(self._heap.nbytes)
             self._heap.resize(2 * len(self._heap), refcheck=False)
@@ -171,6 +197,33 @@ class Closure:
                 grown = np.zeros(2 * len(self._heads), np.int64)
                 move_heads(self.program.words, self._facts, self._heads, grown)
                 self._heads = grown
+
+    def _shrink(self, before: Sizes) -> None:
+        """Make the arrays as large as they were. Facts that the epoch added had the last numbers,
+        or free ones. Cost: the facts.
+        """
+        told, stride = self._told, self.program.stride
+        facts = self._facts[: stride * before.facts].reshape(-1, stride)
+        free = np.flatnonzero(facts[:, PREDICATE] < 0)
+        facts[free[:-1], NEXT] = free[1:]
+        facts[free[-1:], NEXT] = -1
+        told[M_FREE] = int(free[0]) if len(free) else -1
+        told[M_FRESH], told[M_CAPACITY] = before.facts, before.capacity
+        size = before.heads  # an old fact may have become a generator, which it stays
+        while 2 * (told[M_HEADS] + 2 * self.program.indexes) > size:
+            size *= 2
+        heads = np.zeros(size, np.int64)
+        move_heads(self.program.words, self._facts, self._heads, heads)
+        self._heads = heads
+        del facts
+        self._facts.resize(stride * before.capacity, refcheck=False)
+        self._touched.resize(TOUCH_WORDS * before.capacity, refcheck=False)
+        self._doubted.resize(before.capacity, refcheck=False)
+        self._heap.resize(before.heap, refcheck=False)
+        self._primary = np.zeros(before.primary, np.int32)
+        fill_primary(self._facts, self._primary, stride, self._meta)
+        if len(self._out) > MOST_KEPT_OUT:
+            self._out = np.zeros(4 * FIRST_FACTS, np.int64)
 
     def _grow_facts(self) -> None:
         """Make room for more facts. Arrays grow in place, so a large closure is not there twice."""
