@@ -185,6 +185,19 @@ def test_small_arrays_and_numbers_change_nothing(text, seed, monkeypatch):
     run_edges(text, seed)
 
 
+def test_numbering_buckets_anew_keeps_expiry_free(monkeypatch):
+    """A triple stated again before it leaves, while numbers begin again: nothing is doubted,
+    as long as all that goes has left its window.
+    """
+    monkeypatch.setattr(closure_module, "FIRST_BUCKETS", 1)
+    monkeypatch.setattr(closure_module, "MOST_BUCKETS", 2)
+    model = Model(read_rules(PATHS), shows_static=True)
+    edges = [(TERMS[at], P, TERMS[at + 1]) for at in range(len(TERMS) - 1)]
+    for time in range(1, 40):
+        model.run([], [edges[time % len(edges)], edges[time % 2]], [], time, True)
+    assert model.closure.measure()["retracted"] == 0
+
+
 def run_edges(text: str, seed: int) -> None:
     random = Random(seed)
     nodes = [*TERMS, *(f"<u:{number}>" for number in range(3))]
