@@ -9,7 +9,9 @@ scratch.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from threading import Thread
 from time import perf_counter, process_time, thread_time
@@ -17,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numba import njit
 
 from bench.answers import WrongAnswer
 from bench.report import Figure, Sense
@@ -24,15 +27,19 @@ from bench.run import Bench
 from bench.sections.reasoning_peers import measure_peers
 from bench.timing import Rival, Samples, take_turns
 from triegs import Engine, Window
+from triegs.maintain import compiled as compiled_module
 from triegs.reason import closure as closure_module
 from triegs.reason.closure import Closure
 from triegs.reason.sets import read_rules
 from triegs.reason.tables import write_program
+from triegs.terms import dictionary as dictionary_module
+from triegs.terms import row_encoding as encoding_module
 from triegs.terms.dictionary import Dictionary
 from triegs.workloads import get
 
 RULES_VARIABLE = "LUBM_RULES"
 WINDOW, BATCH, SLIDE = 5_000, 256, 100
+CHUNK, EPOCHS = 16, 96  # batches in a larger push; epochs in a turn of two threads
 EVENTS = 100_000  # about one university
 SINGLES = 4_000
 RATE_GOAL, MIDDLE_GOAL, TAIL_GOAL = 50_000, 40.0, 78.0
@@ -66,16 +73,23 @@ def draw_events(count: int, seed: int) -> pa.Table:
 
 
 class Stream:
-    """An engine with rules and a window of so many events, fed batch by batch."""
+    """An engine with rules and a window of so many events, fed batch by batch; each batch is an
+    epoch. A push has so many batches.
+    """
 
-    def __init__(self, rules: Rules, events: pa.Table, window: int, batch: int) -> None:
+    def __init__(
+        self, rules: Rules, events: pa.Table, window: int, batch: int, batches: int = 1
+    ) -> None:
         self.engine = Engine(rules=rules.source, window=Window(window, slide=batch))
         if rules.static is not None:
             signs = pa.array(["+"] * rules.static.num_rows)
             self.engine.apply(rules.static.append_column("op", signs))
         self.events = events
         self.batch = batch
+        self.size = batch * batches
         self.place = 0
+        #: Made before they are pushed, so that only the engine's work is measured.
+        self.tables: deque[pa.Table] = deque()
         #: Single events come as tuples, for which that is the faster way.
         self.rows = list(zip(*events.to_pydict().values(), strict=True)) if batch == 1 else []
 
@@ -84,20 +98,29 @@ class Stream:
             self.step()
         return self
 
+    def prepare(self, steps: int) -> Stream:
+        """Make the tables of so many steps; at the end of the events, begin again later."""
+        if self.rows:
+            return self
+        place = self.place + sum(table.num_rows for table in self.tables)
+        whole = len(self.events) - len(self.events) % self.size
+        for start in range(place, place + steps * self.size, self.size):
+            table = self.events.slice(start % whole, self.size)
+            times = pa.array(np.arange(start + 1, start + 1 + self.size))
+            self.tables.append(table.set_column(0, "time", times))
+        return self
+
     def step(self) -> None:
-        """Push a batch and publish its slide; at the end of the events, begin again later."""
+        """Push batches and publish their slides."""
         if self.rows:
             event = self.rows[self.place]
             self.place += 1
             self.engine.push([event])
             self.engine.advance(self.place)
             return
-        size = len(self.events)
-        first = self.place % size
-        table = self.events.slice(first, self.batch)
-        if self.place >= size:
-            times = pa.array(np.arange(self.place + 1, self.place + 1 + table.num_rows))
-            table = table.set_column(0, "time", times)
+        if not self.tables:
+            self.prepare(1)
+        table = self.tables.popleft()
         self.place += table.num_rows
         self.engine.push(table)
         self.engine.advance(self.place)
@@ -186,6 +209,7 @@ def _measure_rate(bench: Bench, rules: Rules, events: pa.Table) -> Iterator[Figu
     batches, spins = Samples(process_time), Samples(process_time)
     for _ in take_turns(bench.settings.seconds, LEAST_TURNS):
         spins.time(spin)
+        stream.prepare(20)
         for _ in range(20):
             batches.time(stream.step)
     row = f"{rules.name}, batches of {BATCH}"
@@ -237,30 +261,55 @@ def _measure_scratch(bench: Bench, rules: Rules, events: pa.Table) -> Iterator[F
 
 
 def _measure_threads(bench: Bench, rules: Rules, events: pa.Table) -> Iterator[Figure]:
-    streams = [Stream(rules, events, WINDOW, BATCH).load(2 * WINDOW) for _ in range(2)]
-    steps = 100
-    ratios: list[float] = []
-    spun: list[float] = []
+    """Two engines in two threads against one, beside loops that only compute: what the machine
+    gives two threads at the moment.
+    """
+    table = "threads"
+    pairs = {
+        batches: [Stream(rules, events, WINDOW, BATCH, batches).load(2 * WINDOW) for _ in range(2)]
+        for batches in (1, CHUNK)
+    }
+    ratios: dict[str, list[float]] = {}
+    spin_without_lock(1)
     for _ in take_turns(bench.settings.seconds, LEAST_TURNS):
-        ratios.append(_compare_threads([lambda s=s: s.run(steps) for s in streams]))  # type: ignore[misc]
-        stages = [Stage(rules, events.slice(0, 20_000), WINDOW, BATCH) for _ in range(2)]
-        spun.append(_compare_threads([lambda s=s: _run_stage(s, 60) for s in stages]))  # type: ignore[misc]
-    yield Figure(
-        "engines", "two : one", float(np.median(ratios)), "x", THREADS_GOAL, table="threads"
-    )
-    yield Figure("closures alone", "two : one", float(np.median(spun)), "x", table="threads")
-    for batch in (BATCH, 4 * BATCH):
-        held = _measure_lock(Stream(rules, events, WINDOW, batch).load(2 * WINDOW))
-        yield Figure(f"batches of {batch}", "lock held", held * 100, "%", table="threads")
+        for batches, streams in pairs.items():
+            name = f"engines, pushes of {batches * BATCH:,}"
+            steps = EPOCHS // batches
+            works = [partial(stream.run, steps) for stream in streams]
+            before = [partial(stream.prepare, 2 * steps) for stream in streams]
+            ratios.setdefault(name, []).append(_compare_threads(works, before))
+        spins = [partial(spin_without_lock, 100_000_000) for _ in range(2)]
+        ratios.setdefault("loops that only compute", []).append(_compare_threads(spins))
+    for name, found in ratios.items():
+        goal = THREADS_GOAL if name.startswith("engines") else None
+        yield Figure(name, "two : one", float(np.median(found)), "x", goal, table=table)
+    for batches, streams in pairs.items():
+        held = _measure_lock(streams[0].prepare(EPOCHS // batches), EPOCHS // batches)
+        name = f"engines, pushes of {batches * BATCH:,}"
+        yield Figure(name, "lock held", held * 100, "%", table=table)
 
 
-def _measure_lock(stream: Stream) -> float:
-    """The share of a stream's processor time outside the kernels of closures, which release the
-    interpreter's lock: two threads together cannot do more than its inverse.
+@njit(nogil=True)
+def spin_without_lock(count: int) -> int:
+    found = 0
+    for number in range(count):
+        found ^= number * number + (found >> 3)
+    return found
+
+
+def _measure_lock(stream: Stream, steps: int) -> float:
+    """The share of a stream's processor time outside the kernels that release the interpreter's
+    lock: two threads together cannot do more than its inverse.
     """
     spent = 0.0
-    names = ("run_closure", "end_epoch")
-    saved = {name: getattr(closure_module, name) for name in names}
+    places = [
+        (closure_module, "run_closure"),
+        (closure_module, "end_epoch"),
+        (compiled_module, "run_epoch"),
+        (encoding_module, "encode_rows"),
+        (dictionary_module, "sift"),
+    ]
+    saved = [(module, name, getattr(module, name)) for module, name in places]
 
     def measure(kernel: Callable[..., Any]) -> Callable[..., Any]:
         def run(*given: Any) -> Any:
@@ -273,33 +322,38 @@ def _measure_lock(stream: Stream) -> float:
         return run
 
     try:
-        for name, kernel in saved.items():
-            setattr(closure_module, name, measure(kernel))
+        for module, name, kernel in saved:
+            setattr(module, name, measure(kernel))
         start = thread_time()
-        stream.run(100)
+        stream.run(steps)
         return 1 - spent / (thread_time() - start)
     finally:
-        for name, kernel in saved.items():
-            setattr(closure_module, name, kernel)
+        for module, name, kernel in saved:
+            setattr(module, name, kernel)
 
 
-def _run_stage(stage: Stage, steps: int) -> None:
-    for _ in range(steps):
-        stage.step()
+def _compare_threads(
+    works: Sequence[Callable[[], object]], before: Sequence[Callable[[], object]] = ()
+) -> float:
+    """How many times the work of one thread two do in the same time. Each alone, one before and one
+    after both together, so that a machine that becomes slower or faster meanwhile counts twice.
+    """
+    for prepare in before:
+        prepare()
+    alone = _time_threads(works[:1])
+    together = _time_threads(works)
+    alone += _time_threads(works[1:])
+    return alone / together
 
 
-def _compare_threads(works: list[Callable[[], object]]) -> float:
-    """How many times the work of one thread two do in the same time."""
-    start = perf_counter()
-    works[0]()
-    alone = perf_counter() - start
+def _time_threads(works: Sequence[Callable[[], object]]) -> float:
     threads = [Thread(target=work) for work in works]
     start = perf_counter()
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return len(works) * alone / (perf_counter() - start)
+    return perf_counter() - start
 
 
 def _measure_widths(bench: Bench, rules: Rules) -> Iterator[Figure]:

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.reason.drawing import PREDICATES, TERMS, as_plain, rule_sets, triples
 
+from triegs.reason import closure as closure_module
 from triegs.reason.closure import Closure
 from triegs.reason.kernels.layout import STATIC_ROW
 from triegs.reason.model import RuleSet
@@ -168,6 +169,36 @@ def test_edges_of_paths_come_and_go(text, seed):
     """More nodes than Hypothesis likes: what a deletion doubts is often still supported by longer
     paths, or by another rule.
     """
+    run_edges(text, seed)
+
+
+@pytest.mark.parametrize("text", TRANSITIVE[:-1])
+@pytest.mark.parametrize("seed", range(40 if SOAK else 2))
+def test_small_arrays_and_numbers_change_nothing(text, seed, monkeypatch):
+    """Every array outgrows its size again and again, and buckets are numbered anew all the time."""
+    sizes = {
+        "FIRST_FACTS": 2, "FIRST_BUCKETS": 1, "FIRST_HEADS": 16, "MANY_FACTS": 4,
+        "MOST_KEPT_OUT": 8, "MOST_BUCKETS": 2,
+    }  # fmt: skip
+    for name, size in sizes.items():
+        monkeypatch.setattr(closure_module, name, size)
+    run_edges(text, seed)
+
+
+def test_numbering_buckets_anew_keeps_expiry_free(monkeypatch):
+    """A triple stated again before it leaves, while numbers begin again: nothing is doubted,
+    as long as all that goes has left its window.
+    """
+    monkeypatch.setattr(closure_module, "FIRST_BUCKETS", 1)
+    monkeypatch.setattr(closure_module, "MOST_BUCKETS", 2)
+    model = Model(read_rules(PATHS), shows_static=True)
+    edges = [(TERMS[at], P, TERMS[at + 1]) for at in range(len(TERMS) - 1)]
+    for time in range(1, 40):
+        model.run([], [edges[time % len(edges)], edges[time % 2]], [], time, True)
+    assert model.closure.measure()["retracted"] == 0
+
+
+def run_edges(text: str, seed: int) -> None:
     random = Random(seed)
     nodes = [*TERMS, *(f"<u:{number}>" for number in range(3))]
     model = Model(read_rules(text), shows_static=True)
@@ -199,6 +230,12 @@ def test_a_chain_needs_no_join_of_all_with_all():
     figures = model.closure.measure()
     assert figures["facts"] == size * (size + 1) // 2
     assert figures["joined"] < 2 * figures["facts"]  # all with all are about 10,000
+    model.closure.change(model.encode([(-1, edges[size // 2])]))
+    model.closure.keep()
+    after = model.closure.measure()
+    assert after["facts"] == size * size // 4
+    # Each doubted fact asks for one generator; it would meet up to forty facts otherwise.
+    assert after["joined"] - figures["joined"] < 4 * after["retracted"]
 
 
 def test_arrays_grow_in_the_middle_of_an_epoch():
@@ -218,6 +255,21 @@ def test_arrays_grow_in_the_middle_of_an_epoch():
     assert len(change.rows) == 31 * 30
     closure.undo()
     assert len(closure.read_shown()) == 60 * 61 // 2
+
+
+def test_more_statements_than_can_be_counted_change_nothing():
+    ids = Ids()
+    closure = Closure(write_program(read_rules(PATHS), ids.encode), lambda more: None)
+    triple = ids.encode("<u:s>"), ids.encode(P), ids.encode("<u:o>")
+    closure.change(np.array([(2**31 - 2, *triple)]))
+    closure.keep()
+    with pytest.raises(OverflowError, match="2\\*\\*31"):
+        closure.change(np.array([(1, *triple), (1, *triple)]))
+    closure.undo()
+    assert closure.count(*triple) == 2**31 - 2
+    closure.change(np.array([(1, *triple)]))
+    closure.keep()
+    assert closure.read_stated().tolist() == [[2**31 - 1, *triple]]
 
 
 def test_refusal_of_room_leaves_nothing():

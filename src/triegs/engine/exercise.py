@@ -16,6 +16,8 @@ import numpy as np
 from triegs.durable.terms import Definer
 from triegs.errors import InvalidUpdate, MemoryLimitReached
 from triegs.events.updates import encode_table
+from triegs.reason.kernels.facts import renumber_buckets
+from triegs.reason.kernels.layout import META_WORDS
 from triegs.terms.dictionary import Dictionary
 from triegs.terms.partition_hash import find_partitions
 from triegs.terms.term_array import TermArray
@@ -87,6 +89,9 @@ def _run_closure(engine: Any) -> None:
     engine.close_stream()
     engine.facts("linked")
     find_leaving(1, 1, np.zeros(4, np.int64))
+    renumber_buckets(
+        np.zeros(0, np.int32), 1, np.zeros(2, np.int64), np.zeros(META_WORDS, np.int64)
+    )
 
 
 def _run_terms() -> None:

@@ -32,6 +32,7 @@ REASONS = (
     "no time",
 )
 _DAY = 86_400_000
+_INT64 = pa.int64().id
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAYS = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 
@@ -107,6 +108,8 @@ def read_times(column: Any) -> tuple[Words, Bytes]:
             return parts[0]
         return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
     kind = column.type
+    if kind.id == _INT64 and column.null_count == 0:
+        return _check_range(column, column.to_numpy())
     if pa.types.is_dictionary(kind):
         column = column.dictionary_decode()
         kind = column.type
@@ -146,7 +149,9 @@ def _to_milliseconds(column: Any) -> Any:
 
 
 def _check_range(column: Any, times: Words) -> tuple[Words, Bytes]:
-    states = np.where((times < EARLIEST) | (times > LATEST), OUT_OF_RANGE, GOOD).astype(np.uint8)
+    states = np.full(len(times), GOOD, np.uint8)
+    if len(times) and (times.min() < EARLIEST or times.max() > LATEST):
+        states[(times < EARLIEST) | (times > LATEST)] = OUT_OF_RANGE
     if column.null_count:
         missing: NDArray[np.bool_] = pc.is_null(column).to_numpy(zero_copy_only=False)
         states[missing] = MISSING

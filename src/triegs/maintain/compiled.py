@@ -109,6 +109,8 @@ class CompiledCore(Uncopied, Publisher):
         self._call = np.zeros(CALL_WORDS, np.int64)
         self._told = self._call.data  # a memoryview is faster for single words
         self.pace = Pace()
+        #: A call that is expected to take longer runs without the interpreter's lock.
+        self.long_ns = LONG_NS
         self._is_plain = True  # nothing is stalled
         #: Describes held versions, for the error message when memory runs out.
         self.describe_pins: Callable[[], str] = str
@@ -218,7 +220,9 @@ class CompiledCore(Uncopied, Publisher):
                 self._abort(None)
                 return None
         told, judges, store = self._told, self.judges, self.store
-        told[CALL_MODE] = (WITHOUT_LOCK if expected > LONG_NS else 0) | (COUNTING if counts else 0)
+        told[CALL_MODE] = (WITHOUT_LOCK if expected > self.long_ns else 0) | (
+            COUNTING if counts else 0
+        )
         has_requests = False
         while True:
             found, version = store.run_and_publish(

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from triegs.jit.words import Words
+from triegs.jit.words import Ids, Words
 from triegs.reason.kernels.closure import dump_facts, end_epoch, run_closure
-from triegs.reason.kernels.facts import find_fact, rebuild
+from triegs.reason.kernels.facts import fill_primary, find_fact, move_heads, renumber_buckets
 from triegs.reason.kernels.layout import (
     FINISHED,
     M_BUCKET,
@@ -20,6 +20,8 @@ from triegs.reason.kernels.layout import (
     M_CAPACITY,
     M_DERIVED,
     M_FREE,
+    M_FRESH,
+    M_HEADS,
     M_JOINED,
     M_LIVE,
     M_OUT,
@@ -29,19 +31,31 @@ from triegs.reason.kernels.layout import (
     M_SHOWS_STATIC,
     M_STALE,
     M_TIME,
+    M_TOUCHED,
     META_WORDS,
+    NEXT,
     NO_BUCKETS,
     NO_FACTS,
     NO_HEAP,
+    NO_OUT,
+    PREDICATE,
     SCRATCH_WORDS,
     STATED,
     STATIC_ROW,
+    TOO_MANY,
     TOUCH_WORDS,
 )
 from triegs.reason.tables import Program
 
 FIRST_FACTS = 256
 FIRST_BUCKETS = 64
+FIRST_HEADS = 256
+#: Up to so many facts arrays double; then they grow by a quarter, which leaves less unused.
+MANY_FACTS = 1 << 20
+#: Room for the changes of an epoch that is kept for the next one, in words.
+MOST_KEPT_OUT = 1 << 22
+#: Buckets are numbered from the beginning again once so many have been used.
+MOST_BUCKETS = 1 << 30
 #: Before every time.
 NO_TIME_YET = -(1 << 62)
 _NO_WORDS: Words = np.empty(0, np.int64)
@@ -56,11 +70,14 @@ class Change(NamedTuple):
     refused: list[int]
 
 
-def double(array: Words, filler: int = 0) -> Words:
-    """The array at twice its length."""
-    grown = np.full(2 * len(array), filler, np.int64)
-    grown[: len(array)] = array
-    return grown
+class Sizes(NamedTuple):
+    """How large the arrays were when an epoch began that has grown them, and the facts used."""
+
+    facts: int
+    capacity: int
+    primary: int
+    heads: int
+    heap: int
 
 
 class Closure:
@@ -76,13 +93,13 @@ class Closure:
         self.program = program
         self._check_room = check_room
         stride, capacity = program.stride, FIRST_FACTS
-        self._facts = np.zeros(stride * capacity, np.int64)
-        self._primary = np.zeros(2 * capacity, np.int64)
-        self._heads = np.zeros(self._count_heads(capacity), np.int64)
-        self._touched = np.zeros(TOUCH_WORDS * capacity, np.int64)
-        self._doubted = np.zeros(capacity, np.int64)
+        self._facts: Ids = np.zeros(stride * capacity, np.int32)
+        self._primary: Ids = np.zeros(2 * capacity, np.int32)
+        self._heads = np.zeros(FIRST_HEADS, np.int64)
+        self._touched: Ids = np.zeros(TOUCH_WORDS * capacity, np.int32)
+        self._doubted: Ids = np.zeros(capacity, np.int32)
         self._out = np.zeros(4 * capacity, np.int64)
-        self._heap = np.zeros(2 * capacity, np.int64)
+        self._heap = np.zeros(capacity, np.int64)
         self._buckets = np.full(2 * FIRST_BUCKETS, -1, np.int64)
         self._scratch = np.zeros(SCRATCH_WORDS, np.int64)
         self._refused = np.zeros(FIRST_FACTS, np.int64)
@@ -94,10 +111,8 @@ class Closure:
         self._told[M_SHOWS_STATIC] = int(shows_static)
         self._statics = np.full(FIRST_FACTS, STATIC_ROW, np.int64)
         self._time = NO_TIME_YET
-
-    def _count_heads(self, capacity: int) -> int:
-        """Entries for the chains of that many facts: at most half of them are used."""
-        return 1 << (2 * capacity * max(1, self.program.indexes) - 1).bit_length()
+        self._used = 0  # facts when the epoch began, with free ones
+        self._before: Sizes | None = None
 
     def change(self, rows: Words, leaves: Words | None = None, time: int | None = None) -> Change:
         """Run an epoch over statements ``(change, s, p, o)``, judged in order.
@@ -111,7 +126,10 @@ class Closure:
         if count > len(self._refused):
             self._refused = np.zeros(2 * count, np.int64)
             self._statics = np.full(2 * count, STATIC_ROW, np.int64)
+        if told[M_BUCKETS] >= MOST_BUCKETS:
+            renumber_buckets(self._facts, self.program.stride, self._buckets, self._meta)
         told[M_ROWS] = count
+        self._used = told[M_FRESH]
         told[M_TIME] = self._time if time is None else time
         times = self._statics if leaves is None else leaves
         while True:
@@ -131,10 +149,18 @@ class Closure:
         """Make the epoch final."""
         self._time = self._told[M_TIME]
         self._end(1)
+        self._before = None
+        if len(self._out) > MOST_KEPT_OUT:
+            self._out = np.zeros(4 * FIRST_FACTS, np.int64)
 
     def undo(self) -> None:
-        """Undo the epoch, finished or not."""
+        """Undo the epoch, finished or not. Arrays that it has grown are as small as before, or
+        an epoch that is refused for lack of memory would leave none to the next.
+        """
         self._end(0)
+        if self._before is not None:
+            self._shrink(self._before)
+            self._before = None
 
     def _end(self, is_kept: int) -> None:
         end_epoch(
@@ -143,28 +169,80 @@ class Closure:
         )  # fmt: skip
 
     def _grow(self, outcome: int) -> None:
+        if self._before is None:
+            self._before = Sizes(
+                self._used, self._told[M_CAPACITY], len(self._primary), len(self._heads),
+                len(self._heap),
+            )  # fmt: skip
         if outcome == NO_HEAP:
             self._check_room(self._heap.nbytes)
-            self._heap = double(self._heap)
+            self._heap.resize(2 * len(self._heap), refcheck=False)
         elif outcome == NO_BUCKETS:
             self._check_room(self._buckets.nbytes)
             self._move_buckets()
+        elif outcome == NO_OUT:
+            size = 4 * self._told[M_TOUCHED]
+            size = max(size, min(2 * size, MOST_KEPT_OUT))
+            self._check_room(8 * size - self._out.nbytes)
+            self._out = np.zeros(size, np.int64)  # an earlier one may still be read
+        elif outcome == TOO_MANY:
+            raise OverflowError("a triple is stated more than 2**31 - 1 times")
         else:
             assert outcome == NO_FACTS
-            self._grow_facts()
+            told = self._told
+            if told[M_FREE] < 0 and told[M_FRESH] == told[M_CAPACITY]:
+                self._grow_facts()
+            if 2 * (told[M_HEADS] + 2 * self.program.indexes) > len(self._heads):
+                self._check_room(self._heads.nbytes)
+                grown = np.zeros(2 * len(self._heads), np.int64)
+                move_heads(self.program.words, self._facts, self._heads, grown)
+                self._heads = grown
+
+    def _shrink(self, before: Sizes) -> None:
+        """Make the arrays as large as they were. Facts that the epoch added had the last numbers,
+        or free ones. Cost: the facts.
+        """
+        told, stride = self._told, self.program.stride
+        facts = self._facts[: stride * before.facts].reshape(-1, stride)
+        free = np.flatnonzero(facts[:, PREDICATE] < 0)
+        facts[free[:-1], NEXT] = free[1:]
+        facts[free[-1:], NEXT] = -1
+        told[M_FREE] = int(free[0]) if len(free) else -1
+        told[M_FRESH], told[M_CAPACITY] = before.facts, before.capacity
+        size = before.heads  # an old fact may have become a generator, which it stays
+        while 2 * (told[M_HEADS] + 2 * self.program.indexes) > size:
+            size *= 2
+        heads = np.zeros(size, np.int64)
+        move_heads(self.program.words, self._facts, self._heads, heads)
+        self._heads = heads
+        del facts
+        self._facts.resize(stride * before.capacity, refcheck=False)
+        self._touched.resize(TOUCH_WORDS * before.capacity, refcheck=False)
+        self._doubted.resize(before.capacity, refcheck=False)
+        self._heap.resize(before.heap, refcheck=False)
+        self._primary = np.zeros(before.primary, np.int32)
+        fill_primary(self._facts, self._primary, stride, self._meta)
+        if len(self._out) > MOST_KEPT_OUT:
+            self._out = np.zeros(4 * FIRST_FACTS, np.int64)
 
     def _grow_facts(self) -> None:
-        capacity = 2 * self._told[M_CAPACITY]
-        arrays = self._facts, self._primary, self._heads, self._touched, self._doubted, self._out
-        self._check_room(sum(array.nbytes for array in arrays))
-        self._facts = double(self._facts)
-        self._touched = double(self._touched)
-        self._doubted = double(self._doubted)
-        self._out = double(self._out)
-        self._primary = np.zeros(2 * capacity, np.int64)
-        self._heads = np.zeros(self._count_heads(capacity), np.int64)
+        """Make room for more facts. Arrays grow in place, so a large closure is not there twice."""
+        before = self._told[M_CAPACITY]
+        capacity = before + max(min(before, MANY_FACTS), before // 4)
+        by_fact = [
+            (self._facts, self.program.stride),
+            (self._touched, TOUCH_WORDS),
+            (self._doubted, 1),
+        ]
+        slots = len(self._primary) * (1 + (2 * capacity > len(self._primary)))
+        more = 4 * (capacity - before) * sum(size for _, size in by_fact)
+        self._check_room(more + 4 * slots - self._primary.nbytes)
+        for array, size in by_fact:
+            array.resize(size * capacity, refcheck=False)
+        if slots > len(self._primary):
+            self._primary = np.zeros(slots, np.int32)
+            fill_primary(self._facts, self._primary, self.program.stride, self._meta)
         self._told[M_CAPACITY] = capacity
-        rebuild(self.program.words, self._facts, self._primary, self._heads, self._meta)
 
     def _move_buckets(self) -> None:
         size = len(self._buckets) // 2

@@ -102,8 +102,12 @@ def plan_forward(rule: Rule, premise: int) -> list[PlannedStep]:
 
 
 def plan_backward(rule: Rule) -> list[PlannedStep]:
-    """The premises, in the order in which a conclusion is checked."""
-    return order_body(rule.head.variables, rule.body)
+    """The premises, in the order in which a conclusion is checked: of a transitive rule first the
+    one with the conclusion's start, for which generators are enough.
+    """
+    found = find_transitive(rule)
+    body = rule.body if found is None or found.premise == 0 else rule.body[::-1]
+    return order_body(rule.head.variables, body)
 
 
 class Transitive(NamedTuple):
@@ -156,7 +160,7 @@ class Program(NamedTuple):
 
     @property
     def stride(self) -> int:
-        """The words of one fact."""
+        """The halves of words of one fact."""
         return FIELDS + 2 * self.indexes
 
 
@@ -268,7 +272,9 @@ def write_program(rules: RuleSet, encode: Callable[[str], int]) -> Program:
                 flags = IS_TRANSITIVE | (NEEDS_GENERATOR if is_left else 0)
                 only = 0 if is_left else GENERATORS
             forward.append((atom, writer.write_plan(atom, steps, rule, flags, only)))
-        backward.append((rule.head, writer.write_plan(rule.head, plan_backward(rule), rule)))
+        only = GENERATORS if find_transitive(rule) else 0
+        plan = writer.write_plan(rule.head, plan_backward(rule), rule, only=only)
+        backward.append((rule.head, plan))
     words[T_FORWARD] = writer.write_dispatch(forward)
     words[T_BACKWARD] = writer.write_dispatch(backward)
     words[T_AXIOMS] = len(words)

@@ -117,6 +117,8 @@ class SlidePublisher:
         return finish(self._follow(due, pauses=False))
 
     def _follow(self, due: Due, pauses: bool) -> Preparing[Published]:
+        if not self._aggregates.windows:
+            return (yield from self._publish(due, pauses))
         with self._aggregates.move():
             return (yield from self._publish(due, pauses))
 

@@ -18,7 +18,7 @@ from triegs.jit.words import Words
 from triegs.maintain.label_graphs import STATIC
 from triegs.maintain.standing import NO_EVENT, Epoch, Refused
 from triegs.reason.closure import NO_TIME_YET, Closure
-from triegs.reason.kernels.layout import LASTING, STATIC_ROW
+from triegs.reason.kernels.layout import NO_LEAVING, STATIC_ROW
 from triegs.reason.model import RuleSet
 from triegs.reason.tables import Program, write_program
 from triegs.sparql.window import Kind, Window
@@ -40,8 +40,15 @@ Labelled = list[tuple[WindowGraph, Words]]
 Range = tuple[int, int]
 
 
+#: Closures run without the interpreter's lock, so with rules an epoch waits for it in any case, and
+#: a core that held it would only keep other threads waiting.
+LONG_NS = 40_000
+
+
 class ClosureCore(Protocol):
     """What closures need of the core."""
+
+    long_ns: int
 
     def apply(self, rows: Words, is_strict: bool = False) -> Epoch: ...
 
@@ -57,7 +64,7 @@ def describe_leaving(window: Window) -> Words:
     if window.kind is Kind.TRIPLES:
         return np.array([LEAVES_BY_POSITION, 0, 0, 1])
     if window.width is None:
-        return np.array([LEAVES_NEVER, LASTING, 0, 1])
+        return np.array([LEAVES_NEVER, NO_LEAVING, 0, 1])
     delay = window.shift + window.width
     if window.slide is None:
         return np.array([LEAVES_AT_ONCE, delay, 0, 1])
@@ -159,6 +166,7 @@ class Reasoning:
             raise
         self._words.release(self._constants, version)
         self._constants, self.rules = constants, wanted
+        self._core.long_ns = LONG_NS
 
     def _list_graphs(self) -> dict[int, WindowGraph]:
         """The window graphs that have a closure; events with their times have none."""

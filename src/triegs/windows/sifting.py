@@ -20,7 +20,7 @@ them, never on how they are batched into pushes.
 from __future__ import annotations
 
 from triegs.jit.jit import kernel, short_kernel
-from triegs.windows.judging import NO_TIME, Word, Words
+from triegs.windows.judging import NO_TIME, NONE, Word, Words
 
 #: So many events must agree. Fewer may share one fault; more would delay the decision.
 QUORUM = 3
@@ -112,6 +112,33 @@ def drop_strays(held: Words, count: Word, most: Word, outcomes: Words, earlier: 
             move_entry(held, at, left)
             left += 1
     return left
+
+
+@short_kernel
+def admit_events(
+    times: Words, rows: Words, ids: Words, limits: tuple[Word, Word], span: Words
+) -> bool:
+    """Whether all events are simple: in order of time, near a stream whose span is sure, after the
+    watermark, insertions, and without ids. Only then the span follows them.
+
+    So the usual push is one pass; `sift_events` would keep all of these, too.
+    """
+    bound, max_ahead = limits
+    if len(times) == 0 or (bound == NO_TIME and span[AGREED] < QUORUM):
+        return False
+    last, highest = times[0], max(bound, span[HIGH])
+    if last <= bound or (bound == NO_TIME and last < span[LOW] - max_ahead):
+        return False
+    for at in range(len(times)):
+        time = times[at]
+        if time < last or time > highest + max_ahead or ids[at] != NONE or rows[at, 0] < 0:
+            return False
+        last = time
+        highest = max(highest, time)
+    extend_span(times[0], span)
+    extend_span(last, span)
+    span[AGREED] = QUORUM
+    return True
 
 
 @short_kernel

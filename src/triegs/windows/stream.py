@@ -34,6 +34,7 @@ from triegs.windows.sifting import (
     MOST_HELD,
     NO_SPAN,
     STRAY,
+    admit_events,
     settle_events,
     sift_events,
 )
@@ -113,6 +114,14 @@ class Stream:
         arrivals = np.arange(first, self.arrivals)
         if events.kept is not None:
             arrivals = arrivals[events.kept]
+        limits = NO_TIME if bound is None else bound, max_ahead
+        timed = Timed(events.times, events.rows, events.ids, arrivals)
+        if not len(self.held) and admit_events(
+            events.times, events.rows, events.ids, limits, self.span
+        ):
+            self._words.settle(events.rows, self._epoch())
+            self.pending.add(timed)
+            return Sifted(first, len(arrivals), arrivals[:0], [])
         # A row is one event, whatever the number of its triples, so it is sifted once.
         is_first = events.ids != SAME_ROW
         is_plain = bool(is_first.all())
@@ -120,14 +129,12 @@ class Stream:
         if not is_plain:
             times, numbers = times[is_first], arrivals[is_first]
         outcomes, earlier, held = np.empty(len(times), np.int64), *self._copy_held()
-        limits = NO_TIME if bound is None else bound, max_ahead
         left = sift_events(
             times, limits, self.span, held, len(earlier), outcomes, earlier, self._marks
         )
         strays = self._decide(held[:left], earlier, numbers)
         if not is_plain:
             outcomes = outcomes[np.cumsum(is_first) - 1]
-        timed = Timed(events.times, events.rows, events.ids, arrivals)
         late: Words = arrivals[:0]
         is_out = (outcomes == LATE) | (outcomes == STRAY)
         if is_out.any():

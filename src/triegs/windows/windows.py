@@ -45,6 +45,8 @@ from triegs.windows.window_graphs import GraphKey, WindowGraph, WindowGraphs
 class WindowCore(GraphCore, StaticCore, Protocol):
     """What windows need of the core."""
 
+    long_ns: int
+
     @property
     def label_graphs(self) -> LabelGraphs: ...
 

@@ -14,11 +14,12 @@
 from __future__ import annotations
 
 from triegs.jit.jit import kernel, short_kernel
-from triegs.jit.words import Words, release_lock, take_lock
+from triegs.jit.words import Ids, Words, release_lock, take_lock
 from triegs.reason.kernels.facts import (
     add_fact,
     find_bucket,
     find_fact,
+    has_heads,
     make_generator,
     remove_fact,
     set_holds,
@@ -27,6 +28,8 @@ from triegs.reason.kernels.facts import (
 from triegs.reason.kernels.join import (
     ASK,
     BEST,
+    HEAP_FACT,
+    HEAP_SHIFT,
     RAISE,
     RETRACT,
     find_support,
@@ -71,10 +74,12 @@ from triegs.reason.kernels.layout import (
     M_TIME,
     M_TOUCHED,
     MARKS,
+    MOST,
     NEXT,
     NO_BUCKETS,
     NO_FACTS,
     NO_HEAP,
+    NO_OUT,
     PREDICATE,
     RESTORE,
     SATURATE,
@@ -86,6 +91,7 @@ from triegs.reason.kernels.layout import (
     T_BACKWARD,
     T_FORWARD,
     T_STRIDE,
+    TOO_MANY,
     TOUCH_WORDS,
     TOUCHED,
     Word,
@@ -106,7 +112,7 @@ def find_floor(buckets: Words, meta: Words) -> Word:
 
 @kernel
 def state_axioms(
-    program: Words, facts: Words, primary: Words, heads: Words, touched: Words, meta: Words
+    program: Words, facts: Ids, primary: Ids, heads: Words, touched: Ids, meta: Words
 ) -> Word:
     start = program[T_AXIOMS]
     for number in range(program[start]):
@@ -125,7 +131,7 @@ def state_axioms(
 
 @kernel
 def apply_rows(
-    program: Words, facts: Words, primary: Words, heads: Words, buckets: Words, touched: Words,
+    program: Words, facts: Ids, primary: Ids, heads: Words, buckets: Words, touched: Ids,
     meta: Words, rows: Words, leaves: Words, refused: Words,
 ) -> Word:  # fmt: skip
     """Judge rows ``(change, s, p, o)`` in order, each a static statement or an event."""
@@ -149,6 +155,8 @@ def apply_rows(
                 refused[meta[M_REFUSED]] = row
                 meta[M_REFUSED] += 1
                 continue
+            if facts[base + STATED] + change > MOST:
+                return TOO_MANY
             touch_fact(facts, stride, touched, meta, fact)
             facts[base + STATED] += change
             continue
@@ -156,6 +164,8 @@ def apply_rows(
             refused[meta[M_REFUSED]] = row
             meta[M_REFUSED] += 1
             continue
+        if facts[base + EVENTS] + change > MOST:
+            return TOO_MANY
         bucket = GONE
         if change > 0:
             bucket = find_bucket(buckets, meta, leaves[row])
@@ -171,9 +181,7 @@ def apply_rows(
 
 
 @kernel
-def doubt_unsupported(
-    facts: Words, stride: Word, touched: Words, doubted: Words, meta: Words
-) -> None:
+def doubt_unsupported(facts: Ids, stride: Word, touched: Ids, doubted: Ids, meta: Words) -> None:
     """Doubt the facts that held by a statement which is gone although its bucket is not."""
     for at in range(meta[M_APPLIED]):
         record = at * TOUCH_WORDS
@@ -191,7 +199,7 @@ def doubt_unsupported(
 
 
 @kernel
-def expire_buckets(facts: Words, stride: Word, buckets: Words, touched: Words, meta: Words) -> None:
+def expire_buckets(facts: Ids, stride: Word, buckets: Words, touched: Ids, meta: Words) -> None:
     """What is in the buckets below the floor is gone. Cost: what leaves."""
     mask = len(buckets) // 2 - 1
     for bucket in range(meta[M_BUCKET], meta[M_FLOOR]):
@@ -207,22 +215,24 @@ def expire_buckets(facts: Words, stride: Word, buckets: Words, touched: Words, m
 
 @kernel
 def restore_doubted(
-    program: Words, facts: Words, primary: Words, heads: Words, buckets: Words, heap: Words,
-    touched: Words, doubted: Words, meta: Words, scratch: Words,
+    program: Words, facts: Ids, primary: Ids, heads: Words, buckets: Words, heap: Words,
+    touched: Ids, doubted: Ids, meta: Words, scratch: Words,
 ) -> Word:  # fmt: skip
     """Raise each doubted fact to what still supports it."""
     stride = program[T_STRIDE]
     for at in range(meta[M_AT], meta[M_DOUBTED]):
         meta[M_AT] = at
-        if 2 * meta[M_HEAP] + 2 > len(heap):
+        if meta[M_HEAP] == len(heap):
             return NO_HEAP
+        if not has_heads(program, heads, meta):
+            return NO_FACTS
         fact = doubted[at]
         base = fact * stride
         scratch[BEST] = find_support(
             facts[base + STATED], facts[base + EVENTS], facts[base + LEAVES], facts[base + MARKS]
         )
         if scratch[BEST] >= meta[M_FLOOR]:
-            make_generator(program, facts, heads, fact)
+            make_generator(program, facts, heads, meta, fact)
         if scratch[BEST] < FOREVER:
             run_plans(
                 program, facts, primary, heads, buckets, heap, touched, doubted, meta, scratch,
@@ -236,22 +246,24 @@ def restore_doubted(
 
 @kernel
 def seed(
-    program: Words, facts: Words, heads: Words, buckets: Words, heap: Words, touched: Words,
+    program: Words, facts: Ids, heads: Words, buckets: Words, heap: Words, touched: Ids,
     meta: Words,
 ) -> Word:  # fmt: skip
     """Raise the facts that hold longer by what states them now."""
     stride = program[T_STRIDE]
     for at in range(meta[M_AT], meta[M_APPLIED]):
         meta[M_AT] = at
-        if 2 * meta[M_HEAP] + 2 > len(heap):
+        if meta[M_HEAP] == len(heap):
             return NO_HEAP
+        if not has_heads(program, heads, meta):
+            return NO_FACTS
         fact = touched[at * TOUCH_WORDS]
         base = fact * stride
         support = find_support(
             facts[base + STATED], facts[base + EVENTS], facts[base + LEAVES], facts[base + MARKS]
         )
         if support >= meta[M_FLOOR]:
-            make_generator(program, facts, heads, fact)
+            make_generator(program, facts, heads, meta, fact)
         if support >= meta[M_FLOOR] and support > facts[base + HOLDS]:
             set_holds(facts, stride, buckets, fact, support)
             push_heap(heap, meta, support, fact)
@@ -260,13 +272,13 @@ def seed(
 
 @kernel
 def saturate(
-    program: Words, facts: Words, primary: Words, heads: Words, buckets: Words, heap: Words,
-    touched: Words, doubted: Words, meta: Words, scratch: Words,
+    program: Words, facts: Ids, primary: Ids, heads: Words, buckets: Words, heap: Words,
+    touched: Ids, doubted: Ids, meta: Words, scratch: Words,
 ) -> Word:  # fmt: skip
     """Expand facts, those that hold longest first, until nothing holds longer than before."""
     stride = program[T_STRIDE]
     while meta[M_HEAP] > 0:
-        holds, fact = heap[0], heap[1]
+        holds, fact = heap[0] >> HEAP_SHIFT, heap[0] & HEAP_FACT
         if facts[fact * stride + HOLDS] == holds:
             # It stays first until it is expanded, because no conclusion holds longer: so a stop
             # for lack of room loses nothing.
@@ -294,7 +306,7 @@ def weigh(stated: Word, events: Word, holds: Word, shows_static: Word) -> Word:
 
 
 @kernel
-def emit_changes(facts: Words, stride: Word, touched: Words, meta: Words, out: Words) -> None:
+def emit_changes(facts: Ids, stride: Word, touched: Ids, meta: Words, out: Words) -> None:
     shows = meta[M_SHOWS_STATIC]
     count = 0
     for at in range(meta[M_TOUCHED]):
@@ -315,8 +327,8 @@ def emit_changes(facts: Words, stride: Word, touched: Words, meta: Words, out: W
 
 @kernel
 def run_phases(
-    program: Words, facts: Words, primary: Words, heads: Words, buckets: Words, heap: Words,
-    touched: Words, doubted: Words, meta: Words, scratch: Words, rows: Words, leaves: Words,
+    program: Words, facts: Ids, primary: Ids, heads: Words, buckets: Words, heap: Words,
+    touched: Ids, doubted: Ids, meta: Words, scratch: Words, rows: Words, leaves: Words,
     refused: Words, out: Words,
 ) -> Word:  # fmt: skip
     """Run the phases of an epoch from where it stopped."""
@@ -365,7 +377,7 @@ def run_phases(
             )
         elif phase == EMIT:
             if len(out) < 4 * meta[M_TOUCHED]:
-                return NO_FACTS
+                return NO_OUT
             emit_changes(facts, stride, touched, meta, out)
         if outcome != FINISHED:
             return outcome
@@ -376,8 +388,8 @@ def run_phases(
 
 @short_kernel
 def run_closure(
-    program: Words, facts: Words, primary: Words, heads: Words, buckets: Words, heap: Words,
-    touched: Words, doubted: Words, meta: Words, scratch: Words, rows: Words, leaves: Words,
+    program: Words, facts: Ids, primary: Ids, heads: Words, buckets: Words, heap: Words,
+    touched: Ids, doubted: Ids, meta: Words, scratch: Words, rows: Words, leaves: Words,
     refused: Words, out: Words,
 ) -> Word:  # fmt: skip
     """Run an epoch, or go on with it after arrays have grown. Returns `FINISHED`, or which array
@@ -402,8 +414,8 @@ def run_closure(
 
 @short_kernel
 def end_epoch(
-    program: Words, facts: Words, primary: Words, heads: Words, buckets: Words, touched: Words,
-    doubted: Words, meta: Words, is_kept: Word,
+    program: Words, facts: Ids, primary: Ids, heads: Words, buckets: Words, touched: Ids,
+    doubted: Ids, meta: Words, is_kept: Word,
 ) -> None:  # fmt: skip
     """Make the changes of an epoch final, or undo them. Cost: what it touched."""
     if meta[M_TOUCHED] <= FEW_ROWS:
@@ -416,8 +428,8 @@ def end_epoch(
 
 @kernel
 def settle(
-    program: Words, facts: Words, primary: Words, heads: Words, buckets: Words, touched: Words,
-    doubted: Words, meta: Words, is_kept: Word,
+    program: Words, facts: Ids, primary: Ids, heads: Words, buckets: Words, touched: Ids,
+    doubted: Ids, meta: Words, is_kept: Word,
 ) -> None:  # fmt: skip
     stride = program[T_STRIDE]
     for at in range(meta[M_DOUBTED]):
@@ -450,7 +462,7 @@ def settle(
 
 @kernel
 def dump_facts(
-    facts: Words, stride: Word, meta: Words, predicate: Word, is_stated: Word, out: Words
+    facts: Ids, stride: Word, meta: Words, predicate: Word, is_stated: Word, out: Words
 ) -> Word:
     """Write ``(weight, four columns)`` of each fact of a predicate; with `is_stated` only triples
     that are stated without events. Returns how many; without room, only counts.

@@ -1,15 +1,16 @@
 """Facts: found by all columns in a hash table, by some of them in chains, by bucket in lists.
 
 ``primary`` has ``1 + fact`` in open addressing. ``heads`` has ``1 + fact * indexes + index`` for
-the first fact of each chain; the key of an entry is read from its fact. Both keep linear probing
-without tombstones: what follows a removed entry moves up. Facts stay in place and in their chains
-until the epoch ends, also those that are gone, so chains can be followed while facts are added.
+the first fact of each chain; the key of an entry is read from its fact. Both are at most half full,
+and keep linear probing without tombstones: what follows a removed entry moves up. Facts stay in
+place and in their chains until the epoch ends, also those that are gone, so chains can be followed
+while facts are added.
 """
 
 from __future__ import annotations
 
 from triegs.jit.jit import inlined, kernel
-from triegs.jit.words import Words
+from triegs.jit.words import Ids, Words
 from triegs.reason.kernels.layout import (
     ANY_TERM,
     COLUMN,
@@ -24,12 +25,15 @@ from triegs.reason.kernels.layout import (
     M_BUCKET,
     M_BUCKETS,
     M_CAPACITY,
+    M_FLOOR,
     M_FREE,
     M_FRESH,
+    M_HEADS,
     M_LIVE,
     M_TOUCHED,
     MARKS,
     NEXT,
+    NO_LEAVING,
     NO_MASK,
     PREDICATE,
     PREVIOUS,
@@ -65,7 +69,7 @@ def find_mask(program: Words, predicate: Word, index: Word) -> Word:
 
 @kernel
 def find_fact(
-    facts: Words, primary: Words, stride: Word, predicate: Word, a: Word, b: Word, c: Word, d: Word
+    facts: Ids, primary: Ids, stride: Word, predicate: Word, a: Word, b: Word, c: Word, d: Word
 ) -> Word:
     """The number of a fact, gone or not; -1 if there is none."""
     mask = len(primary) - 1
@@ -85,7 +89,7 @@ def find_fact(
 
 @kernel
 def find_chain(
-    program: Words, facts: Words, heads: Words, predicate: Word, index: Word,
+    program: Words, facts: Ids, heads: Words, predicate: Word, index: Word,
     a: Word, b: Word, c: Word, d: Word,
 ) -> Word:  # fmt: skip
     """The place in `heads` of a chain, or of the free entry where it would be."""
@@ -110,7 +114,7 @@ def find_chain(
 
 
 @kernel
-def link_chains(program: Words, facts: Words, heads: Words, fact: Word) -> None:
+def link_chains(program: Words, facts: Ids, heads: Words, meta: Words, fact: Word) -> None:
     """Put a fact at the beginning of its chains."""
     stride, indexes = program[T_STRIDE], program[T_INDEXES]
     base = fact * stride
@@ -120,11 +124,13 @@ def link_chains(program: Words, facts: Words, heads: Words, fact: Word) -> None:
         if columns == NO_MASK:
             break
         if columns & GENERATORS == 0 or facts[base + MARKS] & GENERATOR:
-            link_chain(program, facts, heads, fact, index)
+            link_chain(program, facts, heads, meta, fact, index)
 
 
 @kernel
-def link_chain(program: Words, facts: Words, heads: Words, fact: Word, index: Word) -> None:
+def link_chain(
+    program: Words, facts: Ids, heads: Words, meta: Words, fact: Word, index: Word
+) -> None:
     stride, indexes = program[T_STRIDE], program[T_INDEXES]
     base = fact * stride
     at = find_chain(
@@ -135,6 +141,7 @@ def link_chain(program: Words, facts: Words, heads: Words, fact: Word, index: Wo
     facts[link + 1] = -1
     if heads[at] == 0:
         facts[link] = -1
+        meta[M_HEADS] += 1
     else:
         first = (heads[at] - 1) // indexes
         facts[link] = first
@@ -143,9 +150,9 @@ def link_chain(program: Words, facts: Words, heads: Words, fact: Word, index: Wo
 
 
 @kernel
-def make_generator(program: Words, facts: Words, heads: Words, fact: Word) -> None:
+def make_generator(program: Words, facts: Ids, heads: Words, meta: Words, fact: Word) -> None:
     """Mark a fact of a transitive relation as a generator. It stays one while it is there: more
-    generators than necessary cost joins, and no answer.
+    generators than necessary cost joins, and no answer. The caller has checked `has_heads`.
     """
     base = fact * program[T_STRIDE]
     if facts[base + MARKS] & GENERATOR:
@@ -161,17 +168,25 @@ def make_generator(program: Words, facts: Words, heads: Words, fact: Word) -> No
                 if columns == NO_MASK:
                     break
                 if columns & GENERATORS:
-                    link_chain(program, facts, heads, fact, index)
+                    link_chain(program, facts, heads, meta, fact, index)
             return
+
+
+@inlined
+def has_heads(program: Words, heads: Words, meta: Words) -> bool:
+    """Whether a fact can begin a chain in each index, twice, with half of the entries left free."""
+    return bool(2 * (meta[M_HEADS] + 2 * program[T_INDEXES]) <= len(heads))
 
 
 @kernel
 def add_fact(
-    program: Words, facts: Words, primary: Words, heads: Words, meta: Words,
+    program: Words, facts: Ids, primary: Ids, heads: Words, meta: Words,
     predicate: Word, a: Word, b: Word, c: Word, d: Word,
 ) -> Word:  # fmt: skip
     """A new fact, which does not hold yet; -1 if there is no room."""
     stride = program[T_STRIDE]
+    if not has_heads(program, heads, meta):
+        return -1
     fact = meta[M_FREE]
     if fact >= 0:
         meta[M_FREE] = facts[fact * stride + NEXT]
@@ -194,12 +209,12 @@ def add_fact(
     facts[base + TOUCHED] = 0
     facts[base + MARKS] = 0
     put_primary(facts, primary, stride, fact)
-    link_chains(program, facts, heads, fact)
+    link_chains(program, facts, heads, meta, fact)
     return fact
 
 
 @inlined
-def put_primary(facts: Words, primary: Words, stride: Word, fact: Word) -> None:
+def put_primary(facts: Ids, primary: Ids, stride: Word, fact: Word) -> None:
     mask = len(primary) - 1
     base = fact * stride
     at = hash_columns(
@@ -213,7 +228,7 @@ def put_primary(facts: Words, primary: Words, stride: Word, fact: Word) -> None:
 
 @kernel
 def remove_fact(
-    program: Words, facts: Words, primary: Words, heads: Words, meta: Words, fact: Word
+    program: Words, facts: Ids, primary: Ids, heads: Words, meta: Words, fact: Word
 ) -> None:
     """Take a fact that is gone out of its chains and of the table, and free its place."""
     stride, indexes = program[T_STRIDE], program[T_INDEXES]
@@ -240,6 +255,7 @@ def remove_fact(
             heads[at] = 1 + following * indexes + index
         else:
             remove_head(program, facts, heads, at)
+            meta[M_HEADS] -= 1
     remove_primary(facts, primary, stride, fact)
     facts[base + NEXT] = meta[M_FREE]
     facts[base + PREDICATE] = -1
@@ -248,7 +264,7 @@ def remove_fact(
 
 
 @kernel
-def remove_primary(facts: Words, primary: Words, stride: Word, fact: Word) -> None:
+def remove_primary(facts: Ids, primary: Ids, stride: Word, fact: Word) -> None:
     mask = len(primary) - 1
     base = fact * stride
     hole = hash_columns(
@@ -274,7 +290,7 @@ def remove_primary(facts: Words, primary: Words, stride: Word, fact: Word) -> No
 
 
 @kernel
-def remove_head(program: Words, facts: Words, heads: Words, hole: Word) -> None:
+def remove_head(program: Words, facts: Ids, heads: Words, hole: Word) -> None:
     """Remove an entry of `heads`; entries behind it move up."""
     stride, indexes = program[T_STRIDE], program[T_INDEXES]
     mask = len(heads) - 1
@@ -297,7 +313,7 @@ def remove_head(program: Words, facts: Words, heads: Words, hole: Word) -> None:
 
 
 @kernel
-def touch_fact(facts: Words, stride: Word, touched: Words, meta: Words, fact: Word) -> None:
+def touch_fact(facts: Ids, stride: Word, touched: Ids, meta: Words, fact: Word) -> None:
     """Note the state of a fact before the epoch changes it, once."""
     base = fact * stride
     if facts[base + TOUCHED] == 0:
@@ -312,7 +328,7 @@ def touch_fact(facts: Words, stride: Word, touched: Words, meta: Words, fact: Wo
 
 
 @kernel
-def set_holds(facts: Words, stride: Word, buckets: Words, fact: Word, holds: Word) -> None:
+def set_holds(facts: Ids, stride: Word, buckets: Words, fact: Word, holds: Word) -> None:
     """Change until when a fact holds, and move it to that bucket."""
     base = fact * stride
     mask = len(buckets) // 2 - 1
@@ -344,7 +360,7 @@ def find_bucket(buckets: Words, meta: Words, leaves: Word) -> Word:
     an earlier time without a bucket, the next one is too late, which is corrected when the last
     statement of a fact goes while its bucket has not.
     """
-    if leaves >= LASTING:
+    if leaves >= NO_LEAVING:
         return LASTING
     low, high = meta[M_BUCKET], meta[M_BUCKETS]
     mask = len(buckets) // 2 - 1
@@ -365,10 +381,45 @@ def find_bucket(buckets: Words, meta: Words, leaves: Word) -> Word:
 
 
 @kernel
-def rebuild(program: Words, facts: Words, primary: Words, heads: Words, meta: Words) -> None:
-    """Fill new, empty tables after the arrays have grown."""
-    stride = program[T_STRIDE]
+def fill_primary(facts: Ids, primary: Ids, stride: Word, meta: Words) -> None:
+    """Fill a new, empty table."""
     for fact in range(meta[M_FRESH]):
         if facts[fact * stride + PREDICATE] >= 0:
             put_primary(facts, primary, stride, fact)
-            link_chains(program, facts, heads, fact)
+
+
+@kernel
+def move_heads(program: Words, facts: Ids, heads: Words, grown: Words) -> None:
+    """Move all entries to a larger, empty table."""
+    stride, indexes = program[T_STRIDE], program[T_INDEXES]
+    mask = len(grown) - 1
+    for old in range(len(heads)):
+        if heads[old] == 0:
+            continue
+        entry = heads[old] - 1
+        index, base = entry % indexes, entry // indexes * stride
+        predicate = facts[base + PREDICATE]
+        at = hash_chain(
+            predicate, index, find_mask(program, predicate, index), facts[base + COLUMN],
+            facts[base + COLUMN + 1], facts[base + COLUMN + 2], facts[base + COLUMN + 3],
+        ) & mask  # fmt: skip
+        while grown[at] != 0:
+            at = (at + 1) & mask
+        grown[at] = heads[old]
+
+
+@kernel
+def renumber_buckets(facts: Ids, stride: Word, buckets: Words, meta: Words) -> None:
+    """Number the buckets from the beginning again, so that numbers stay below half a word. Each
+    keeps its place in the table.
+    """
+    less = meta[M_BUCKET] - (meta[M_BUCKET] & (len(buckets) // 2 - 1))
+    for fact in range(meta[M_FRESH]):
+        base = fact * stride
+        if facts[base + PREDICATE] >= 0:
+            for field in (LEAVES, HOLDS):
+                if 0 <= facts[base + field] < LASTING:
+                    facts[base + field] -= less
+    meta[M_BUCKET] -= less
+    meta[M_BUCKETS] -= less
+    meta[M_FLOOR] -= less

@@ -6,12 +6,15 @@ that stops for lack of room can be repeated, because raising a fact twice is rai
 
 from __future__ import annotations
 
+import numpy as np
+
 from triegs.jit.jit import inlined, kernel
-from triegs.jit.words import Words
+from triegs.jit.words import Ids, Words
 from triegs.reason.kernels.facts import (
     add_fact,
     find_chain,
     find_fact,
+    has_heads,
     make_generator,
     set_holds,
     touch_fact,
@@ -58,6 +61,9 @@ from triegs.reason.kernels.layout import (
 # What a join does with a conclusion: raise it, doubt it, or only find until when it holds.
 RAISE, RETRACT, ASK = range(3)
 VARIABLES, CURSORS, LOWS, BEST = 0, 64, 104, 143  # in the scratch words
+# A word of the heap: until when a fact holds, above its number.
+HEAP_SHIFT = 31
+HEAP_FACT = (1 << HEAP_SHIFT) - 1
 
 
 @inlined
@@ -69,7 +75,7 @@ def find_support(stated: Word, events: Word, leaves: Word, marks: Word) -> Word:
 
 
 @kernel
-def match_columns(program: Words, at: Word, facts: Words, base: Word, scratch: Words) -> bool:
+def match_columns(program: Words, at: Word, facts: Ids, base: Word, scratch: Words) -> bool:
     """Whether a fact matches the columns of an atom; binds its variables."""
     for column in range(4):
         operation, value = program[at + 2 * column], program[at + 2 * column + 1]
@@ -100,7 +106,7 @@ def read_column(program: Words, at: Word, column: Word, scratch: Words) -> Word:
 
 @kernel
 def open_step(
-    program: Words, facts: Words, primary: Words, heads: Words, scratch: Words, step: Word
+    program: Words, facts: Ids, primary: Ids, heads: Words, scratch: Words, step: Word
 ) -> Word:
     """The first fact that may match a step, given what is bound; -1 if there is none."""
     predicate, index, at = program[step], program[step + 1], step + 2
@@ -121,13 +127,11 @@ def push_heap(heap: Words, meta: Words, holds: Word, fact: Word) -> None:
     meta[M_HEAP] = at + 1
     while at > 0:
         parent = (at - 1) >> 1
-        if heap[2 * parent] >= holds:
+        if heap[parent] >> HEAP_SHIFT >= holds:
             break
-        heap[2 * at] = heap[2 * parent]
-        heap[2 * at + 1] = heap[2 * parent + 1]
+        heap[at] = heap[parent]
         at = parent
-    heap[2 * at] = holds
-    heap[2 * at + 1] = fact
+    heap[at] = np.int64(holds) << np.int64(HEAP_SHIFT) | np.int64(fact)
 
 
 @kernel
@@ -135,27 +139,25 @@ def pop_heap(heap: Words, meta: Words) -> None:
     """Remove the first entry, which has the greatest bucket."""
     size = meta[M_HEAP] - 1
     meta[M_HEAP] = size
-    holds, fact = heap[2 * size], heap[2 * size + 1]
+    last = heap[size]
     at = 0
     while True:
         child = 2 * at + 1
         if child >= size:
             break
-        if child + 1 < size and heap[2 * child + 2] > heap[2 * child]:
+        if child + 1 < size and heap[child + 1] >> HEAP_SHIFT > heap[child] >> HEAP_SHIFT:
             child += 1
-        if heap[2 * child] <= holds:
+        if heap[child] >> HEAP_SHIFT <= last >> HEAP_SHIFT:
             break
-        heap[2 * at] = heap[2 * child]
-        heap[2 * at + 1] = heap[2 * child + 1]
+        heap[at] = heap[child]
         at = child
-    heap[2 * at] = holds
-    heap[2 * at + 1] = fact
+    heap[at] = last
 
 
 @kernel
 def conclude(
-    program: Words, facts: Words, primary: Words, heads: Words, buckets: Words, heap: Words,
-    touched: Words, doubted: Words, meta: Words, scratch: Words, at: Word, low: Word, action: Word,
+    program: Words, facts: Ids, primary: Ids, heads: Words, buckets: Words, heap: Words,
+    touched: Ids, doubted: Ids, meta: Words, scratch: Words, at: Word, low: Word, action: Word,
     flags: Word,
 ) -> Word:  # fmt: skip
     """Take a conclusion that holds until `low`."""
@@ -179,18 +181,20 @@ def conclude(
                     doubted[meta[M_DOUBTED]] = fact
                     meta[M_DOUBTED] += 1
         return FINISHED
+    if not has_heads(program, heads, meta):
+        return NO_FACTS
     if fact >= 0 and facts[fact * stride + HOLDS] >= low:
         if flags & IS_TRANSITIVE == 0:
-            make_generator(program, facts, heads, fact)
+            make_generator(program, facts, heads, meta, fact)
         return FINISHED
-    if 2 * meta[M_HEAP] + 2 > len(heap):
+    if meta[M_HEAP] == len(heap):
         return NO_HEAP
     if fact < 0:
         fact = add_fact(program, facts, primary, heads, meta, predicate, a, b, c, d)
         if fact < 0:
             return NO_FACTS
     if flags & IS_TRANSITIVE == 0:
-        make_generator(program, facts, heads, fact)
+        make_generator(program, facts, heads, meta, fact)
     touch_fact(facts, stride, touched, meta, fact)
     set_holds(facts, stride, buckets, fact, low)
     push_heap(heap, meta, low, fact)
@@ -200,8 +204,8 @@ def conclude(
 
 @kernel
 def run_plan(
-    program: Words, facts: Words, primary: Words, heads: Words, buckets: Words, heap: Words,
-    touched: Words, doubted: Words, meta: Words, scratch: Words, plan: Word, fact: Word,
+    program: Words, facts: Ids, primary: Ids, heads: Words, buckets: Words, heap: Words,
+    touched: Ids, doubted: Ids, meta: Words, scratch: Words, plan: Word, fact: Word,
     action: Word,
 ) -> Word:  # fmt: skip
     """Run a plan that begins with a fact. `ASK` leaves the greatest value in ``scratch[BEST]``."""
@@ -280,8 +284,8 @@ def find_plans(program: Words, dispatch: Word, kind: Word, a: Word, b: Word) -> 
 
 @kernel
 def run_plans(
-    program: Words, facts: Words, primary: Words, heads: Words, buckets: Words, heap: Words,
-    touched: Words, doubted: Words, meta: Words, scratch: Words, dispatch: Word, fact: Word,
+    program: Words, facts: Ids, primary: Ids, heads: Words, buckets: Words, heap: Words,
+    touched: Ids, doubted: Ids, meta: Words, scratch: Words, dispatch: Word, fact: Word,
     action: Word,
 ) -> Word:  # fmt: skip
     """Run all plans that may begin with a fact."""

@@ -1,8 +1,9 @@
 """The words that the kernels of a closure share: facts, plans, and what is under way.
 
-A fact has `T_STRIDE` words in one array: its predicate and four columns, what states it, until when
-it holds, and its links. *Until when* is the number of a bucket: buckets are numbered by the times
-at which their facts leave, so numbers compare as times do. A fact that does not hold has `GONE`.
+A fact has `T_STRIDE` halves of words in one array: its predicate and four columns, what states it,
+until when it holds, and its links. *Until when* is the number of a bucket: buckets are numbered by
+the times at which their facts leave, so numbers compare as times do. A fact that does not hold has
+`GONE`.
 
 A *generator* is a fact of a transitive relation that something else than the rule of transitivity
 supports, or did. Such a rule joins generators with all facts, not all with all.
@@ -19,7 +20,7 @@ from triegs.terms.jit import wrapping
 #: An integer; an element of an array has no static type.
 Word: TypeAlias = Any
 
-# The words of a fact.
+# The halves of a fact.
 PREDICATE, COLUMN = 0, 1  # four columns
 STATED, EVENTS = 5, 6  # how many static statements and events state it
 LEAVES = 7  # the bucket of the last of its events
@@ -31,8 +32,10 @@ FIELDS = 13  # then two links per index
 DOUBTED, AXIOM, GENERATOR = 1, 2, 4  # marks
 
 GONE = -1
-FOREVER = 1 << 62  # of static statements and axioms
+MOST = (1 << 31) - 1  # in half a word
+FOREVER = MOST  # of static statements and axioms
 LASTING = FOREVER - 1  # of events that never leave
+NO_LEAVING = 1 << 62  # in place of a time: the event never leaves
 STATIC_ROW = -(1 << 62)  # in place of a time: the row is a static statement
 
 # The words before the tables of a program.
@@ -51,14 +54,14 @@ PREDICATE_KEY, TYPE_KEY = 1, 2
 (
     M_FRESH, M_FREE, M_LIVE, M_CAPACITY, M_FLOOR, M_OLD_FLOOR, M_BUCKET, M_BUCKETS, M_HEAP,
     M_TOUCHED, M_DOUBTED, M_PHASE, M_AT, M_SHOWS_STATIC, M_REFUSED, M_OUT, M_HAS_AXIOMS, M_APPLIED,
-    M_TIME, M_DERIVED, M_JOINED, M_RETRACTED, M_ROWS, M_STALE,
-) = range(24)  # fmt: skip
-META_WORDS = 24
+    M_TIME, M_DERIVED, M_JOINED, M_RETRACTED, M_ROWS, M_STALE, M_HEADS,
+) = range(25)  # fmt: skip
+META_WORDS = 25
 
 # Phases of an epoch, in order.
 AXIOMS, APPLY, SUPPORT, EXPIRE, DOUBT, FORGET, RESTORE, SEED, SATURATE, EMIT, DONE = range(11)
 # Why a kernel returned before the end.
-FINISHED, NO_FACTS, NO_HEAP, NO_BUCKETS = range(4)
+FINISHED, NO_FACTS, NO_HEAP, NO_BUCKETS, NO_OUT, TOO_MANY = range(6)
 
 TOUCH_WORDS = 5  # the fact, and its words STATED, EVENTS, LEAVES, HOLDS before
 SCRATCH_WORDS = 64 + 2 * 40
