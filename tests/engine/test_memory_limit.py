@@ -344,14 +344,14 @@ def test_a_directory_that_takes_more_than_the_limit_is_left_alone(tmp_path):
     """What was acknowledged under another limit is not taken for refused."""
     with Engine.open(tmp_path) as engine:
         engine.register(PAIRS, "pairs")
-        engine.apply(signed("+", [(n, P, n) for n in range(20_000)]))
+        engine.apply(signed("+", [(n, P, n) for n in range(50_000)]))
     for _ in range(2):
         with pytest.raises(
             MemoryLimitReached, match=f"takes [0-9,]+ bytes: no room under {LIMIT:,}"
         ):
             Engine.open(tmp_path, memory_limit=LIMIT)
     with Engine.open(tmp_path) as engine:
-        assert len(read(engine, "pairs")) == 20_000
+        assert len(read(engine, "pairs")) == 50_000
 
 
 def test_a_directory_made_under_a_limit_opens_with_it(tmp_path, monkeypatch):

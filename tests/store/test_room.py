@@ -98,6 +98,7 @@ def test_what_is_free_here_and_there_serves_any_shape(alone, first):
     if first == "single":
         live += 8 * NODE_WORDS * len(kept)  # their pages
     other = store.create("s", 2)
+    store.publish()
     for second in SHAPES:
         more = fill(store, other, second)
         store.check()

@@ -41,7 +41,9 @@ class LimitedArena(VersionedArena):
         self._limit_bytes = memory_limit
         self._limit_words = None if memory_limit is None else memory_limit // WORD_BYTES
         super().__init__(make_arena(self._limit_words, reserve=reserve))
-        self._compacted: PackedVersion | None = None  # the newest version at the last compaction
+        # The newest version at the last compaction, and when pages were last swept.
+        self._compacted: PackedVersion | None = None
+        self._swept: PackedVersion | None = None
 
     @property
     def memory_limit(self) -> int | None:
@@ -80,13 +82,15 @@ class LimitedArena(VersionedArena):
     def _sweep_pages(self) -> bool:
         """Free the pages of shared blocks that no version uses; returns whether there were any.
 
-        Only if they may be a sixteenth of the limit. The caller has locked `_memory`. Costs a visit
-        of every node.
+        Only if they may be a sixteenth of the limit, and once per version: an epoch that is refused
+        leaves pages, and trying it again makes them again. The caller has locked `_memory`. Costs a
+        visit of every node.
         """
         words = self.words
         limit = self._limit_words or words.size - START
-        if LIMIT_FRACTION * self._most_unused() < limit:
+        if self._swept is self._newest or LIMIT_FRACTION * self._most_unused() < limit:
             return False
+        self._swept = self._newest
         with self._pins:
             versions = [self._newest, *self._held.values()]
         slots = words[SLOTS : SLOTS + SLOT_WORDS * len(self._shapes)]
