@@ -36,6 +36,24 @@ def test_rdf_mode_equals_pyoxigraph(pattern, drawn):
     assert oracle.answers(pattern.text, counts, "rdf") == oxigraph_answers(pattern.text, counts)
 
 
+@given(patterns(max_atoms=3), st.lists(updates(nodes=3, labels=2), max_size=12))
+def test_candidates_are_all_matches_in_the_order_of_the_graph(pattern, drawn):
+    graph = [(tuple(map(oracle.term, update[1:])), n) for n, update in enumerate(drawn)]
+    matches = oracle.Matches(graph)
+    bindings: list[oracle.Binding] = [{}]
+    for atom in oracle.read_query(pattern.text).atoms:
+        found: list[oracle.Binding] = []
+        for binding in bindings:
+            both = [
+                [(oracle.unify(binding, zip(atom, triple, strict=True)), n) for triple, n in each]
+                for each in (graph, matches.list_candidates(atom, binding))
+            ]
+            all_found, some_found = ([each for each in those if each[0]] for those in both)
+            assert some_found == all_found
+            found += [extended for extended, _ in all_found if extended]
+        bindings = found or bindings
+
+
 GRAPH = read_updates("""
     op | subject | predicate | object
     +  | a       | age       | 3

@@ -217,7 +217,9 @@ def _start(folder: Path) -> Any:
         reason = next((line for line in lines if "rror" in line or "xception" in line), str(error))
         raise SparkMissing(f"Spark did not start: {reason.strip()}") from None
     # The local file system of this Java process, which it has only once.
-    files = context._jvm.org.apache.hadoop.fs.FileSystem.getLocal(context._jsc.hadoopConfiguration())
+    files = context._jvm.org.apache.hadoop.fs.FileSystem.getLocal(
+        context._jsc.hadoopConfiguration()
+    )
     files.setWriteChecksum(False)
     return SparkSession(context)
 
