@@ -10,6 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from triegs.testing import oracle
+from triegs.testing.oracle_terms import term
 from triegs.testing.strategies import patterns, updates
 from triegs.testing.tables import read_answers, read_events, read_updates
 
@@ -38,7 +39,7 @@ def test_rdf_mode_equals_pyoxigraph(pattern, drawn):
 
 @given(patterns(max_atoms=3), st.lists(updates(nodes=3, labels=2), max_size=12))
 def test_candidates_are_all_matches_in_the_order_of_the_graph(pattern, drawn):
-    graph = [(tuple(map(oracle.term, update[1:])), n) for n, update in enumerate(drawn)]
+    graph = [(tuple(map(term, update[1:])), n) for n, update in enumerate(drawn)]
     matches = oracle.Matches(graph)
     bindings: list[oracle.Binding] = [{}]
     for atom in oracle.read_query(pattern.text).atoms:
