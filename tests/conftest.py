@@ -11,8 +11,8 @@ the profile itself (it has a ``SOAK``) has the marker ``property``.
 because they share what the module makes once. So do modules with operators of their own, which take
 minutes to compile. Modules that use the Spark session run in only `SESSIONS` of the processes,
 because a session takes half a minute of processor time to warm up.
-They start first, then other modules of ``tests/spark`` and those with the marker ``property``: a
-long one must not be left for the end.
+They start first, then other modules of ``tests/spark``, those with the marker ``property``, and
+those that start processes: a long one must not be left for the end.
 """
 
 from __future__ import annotations
@@ -59,6 +59,12 @@ IN_SESSION = {
     path
     for path in SPARK.glob("test_*.py")
     if re.search(r"^def \w+\([^)]*\bspark\b", path.read_text(encoding="utf-8"), re.MULTILINE)
+}
+
+STARTS_PROCESSES = {
+    path
+    for path in (ROOT / "tests").glob("*/test_*.py")
+    if "subprocess" in path.read_text(encoding="utf-8")
 }
 
 # Modules with operators of their own, which every process that uses them compiles.
@@ -142,5 +148,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByModul
 
 
 def is_slow(item: pytest.Item) -> bool:
-    """Whether it is a property, or may start a Spark of its own."""
-    return item.get_closest_marker("property") is not None or SPARK in item.path.parents
+    """Whether it is a property, or may start a Spark of its own or another process."""
+    is_property = item.get_closest_marker("property") is not None
+    return is_property or SPARK in item.path.parents or item.path in STARTS_PROCESSES

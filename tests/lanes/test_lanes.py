@@ -205,11 +205,15 @@ def test_whatever_can_be_read_once_reaches_every_lane(tmp_path):
 def test_figures_name_the_form_and_the_lanes():
     with Lanes(4, threads=2) as lanes:
         lanes.register(f"ASK {{ ?x {P} ?y }}", name="any")
-        for number in range(40):
-            lanes.apply([("+", number, P, n) for n in range(100)])
+        epochs = 0
+        while epochs < 40 or not lanes.metrics()["schedule"]["form"]:
+            assert epochs < 1_000  # it measures again when a busy machine makes costs move
+            lanes.apply([("+", epochs, P, n) for n in range(100)])
+            epochs += 1
         found = lanes.metrics()
         schedule = found["schedule"]
-        assert (found["epochs"], found["queries"], found["updates"]) == (41, 1, 4_000)
+        assert (found["epochs"], found["queries"]) == (epochs + 1, 1)
+        assert found["updates"] == 100 * epochs
         assert set(schedule["measured"]) == {"serial", "inline", "pooled", "hybrid"}
         assert schedule["form"] in schedule["measured"]
         assert "median" in schedule["why"]
@@ -218,7 +222,7 @@ def test_figures_name_the_form_and_the_lanes():
         assert len(schedule["inline"]) + schedule["pool_workers"] <= 2
         assert [each["queries"] for each in found["lanes"]] == [["any"], [], [], []]
         assert found["problem"] is None
-        assert repr(lanes) == "<Lanes 4, multigraph, epoch 41, 1 query>"
+        assert repr(lanes) == f"<Lanes 4, multigraph, epoch {epochs + 1}, 1 query>"
 
 
 def test_times_of_epochs_are_those_of_all_lanes():

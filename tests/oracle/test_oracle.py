@@ -10,6 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from triegs.testing import oracle
+from triegs.testing.oracle_terms import term
 from triegs.testing.strategies import patterns, updates
 from triegs.testing.tables import read_answers, read_events, read_updates
 
@@ -34,6 +35,24 @@ def test_rdf_mode_equals_pyoxigraph(pattern, drawn):
     assume(">=" not in pattern.text and "<=" not in pattern.text)
     counts = oracle.count_assertions([("+", *update[1:]) for update in drawn])[0]
     assert oracle.answers(pattern.text, counts, "rdf") == oxigraph_answers(pattern.text, counts)
+
+
+@given(patterns(max_atoms=3), st.lists(updates(nodes=3, labels=2), max_size=12))
+def test_candidates_are_all_matches_in_the_order_of_the_graph(pattern, drawn):
+    graph = [(tuple(map(term, update[1:])), n) for n, update in enumerate(drawn)]
+    matches = oracle.Matches(graph)
+    bindings: list[oracle.Binding] = [{}]
+    for atom in oracle.read_query(pattern.text).atoms:
+        found: list[oracle.Binding] = []
+        for binding in bindings:
+            both = [
+                [(oracle.unify(binding, zip(atom, triple, strict=True)), n) for triple, n in each]
+                for each in (graph, matches.list_candidates(atom, binding))
+            ]
+            all_found, some_found = ([each for each in those if each[0]] for those in both)
+            assert some_found == all_found
+            found += [extended for extended, _ in all_found if extended]
+        bindings = found or bindings
 
 
 GRAPH = read_updates("""

@@ -222,6 +222,31 @@ def windowed_answers(
 # --- Queries: rdflib reads the text, nested loops answer it -----------------------------------
 
 
+class Matches:
+    """A graph by the term at each place, because most triples match no given atom. Triples are in
+    the order of the graph.
+    """
+
+    def __init__(self, graph: Iterable[tuple[tuple[Any, ...], int]]) -> None:
+        self._by_length: dict[int, list[Any]] = {}
+        self._by_term: dict[tuple[int, int, str], list[Any]] = {}
+        for triple, count in graph:
+            self._by_length.setdefault(len(triple), []).append((triple, count))
+            for place, value in enumerate(triple):
+                key = len(triple), place, spell(value)
+                self._by_term.setdefault(key, []).append((triple, count))
+
+    def list_candidates(self, atom: tuple[Any, ...], binding: Binding) -> list[Any]:
+        """All triples that may match an atom, and others: those with the rarest of its terms."""
+        found = self._by_length.get(len(atom), [])
+        for place, wanted in enumerate(atom):
+            known = binding.get(wanted) if is_open(wanted) else wanted
+            if known is not None:
+                those = self._by_term.get((len(atom), place, spell(known)), [])
+                found = min(found, those, key=len)
+        return found
+
+
 @dataclass
 class Question:
     """A parsed query: a list of atoms, filters and rows, with a head."""
@@ -260,7 +285,7 @@ class Question:
             raise ValueError("a pattern has a time, but no times are given")
         given = [*weights.items(), *(timed or {}).items()]
         terms = {t: term(t) for triple, _ in given for t in triple}
-        graph = [(tuple(terms[t] for t in triple), n) for triple, n in given]
+        graph = Matches((tuple(terms[t] for t in triple), n) for triple, n in given)
         valuations = list(self._valuations(graph, {}, 1, self.atoms, self.values))
         if self.is_ask:
             return {(): 1} if valuations else {}
@@ -302,12 +327,10 @@ class Question:
         return found
 
     def _valuations(
-        self, graph: Any, binding: Binding, weight: int, atoms: Any, values: Any
+        self, graph: Matches, binding: Binding, weight: int, atoms: Any, values: Any
     ) -> Iterator[tuple[Binding, int]]:
         if atoms:
-            for triple, count in graph:
-                if len(triple) != len(atoms[0]):
-                    continue
+            for triple, count in graph.list_candidates(atoms[0], binding):
                 extended = unify(binding, zip(atoms[0], triple, strict=True))
                 if extended is not None:
                     yield from self._valuations(graph, extended, weight * count, atoms[1:], values)

@@ -35,6 +35,8 @@ def spell(value: Any) -> str:
     >>> spell(rdflib.Literal(5)), spell(rdflib.Literal("a", lang="en")), spell(term("_:b"))
     ('"5"^^<http://www.w3.org/2001/XMLSchema#integer>', '"a"@en', '_:b')
     """
+    if type(value) is rdflib.URIRef:  # most terms; questions about subclasses take far longer
+        return f"<{value}>"
     if isinstance(value, DataBlank):
         return str(value)
     if isinstance(value, rdflib.BNode):  # a `DataBlank` that has passed through an expression
