@@ -14,7 +14,7 @@ import pytest
 from triegs.jit.jit import COMPILED
 from triegs.store.kernels.layout import DIRECTORY, HEAD, NODE_WORDS, SLOT_WORDS, SLOTS
 from triegs.store.kernels.order_statistics import summed_change
-from triegs.store.packed import PackedRelation, PackedStore
+from triegs.store.packed import PackedRelation, PackedStore, PackedVersion
 
 ROOT = Path(__file__).parents[2]
 NODE_BYTES = 8 * NODE_WORDS
@@ -39,7 +39,7 @@ def run_small_sets(seed: int, steps: int) -> int:
     ids = [each for each in ids if 0 <= each < 2**31]
     live: list[Tuples] = [{}, {}]
     saved: list[Tuples] = [{}, {}]
-    pins = []
+    pins: list[tuple[PackedVersion, list[Tuples]]] = []
     is_summed = random.random() < 0.5
     store.publish()
     seen = 0
