@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from random import Random
 
 import numpy as np
 import pytest
 
+from triegs import Engine
 from triegs.jit.jit import COMPILED
 from triegs.store.kernels.layout import DIRECTORY, HEAD, NODE_WORDS, SLOT_WORDS, SLOTS
 from triegs.store.kernels.order_statistics import summed_change
@@ -104,6 +106,35 @@ def test_the_same_uncompiled() -> None:
         check=False,
     )  # fmt: skip
     assert done.stdout.strip() == "same", done.stderr
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_changes_of_sets_that_get_another_single_id(seed: int) -> None:
+    """That the new block is an old one does not mean that the set had it before."""
+    random = Random(seed)
+    engine = Engine()
+    forks = engine.register("SELECT * { ?a <u:p> ?b . ?a <u:q> ?c . ?c <u:p> ?d }")
+    edges = [(n, label, n % 3) for n in range(6) for label in ("<u:p>", "<u:q>")]
+    engine.apply([("+", *edge) for edge in edges])
+    old = forks.snapshot()
+    for _ in range(20 if COMPILED else 5):
+        for _ in range(random.randrange(1, 4)):
+            index = random.randrange(len(edges))
+            subject, label, _ = edges[index]
+            new = (subject, label, random.randrange(6))
+            engine.apply([("-", *edges[index]), ("+", *new)])
+            edges[index] = new
+        now = forks.snapshot()
+        rows = [Counter({tuple(row): row.multiplicity for row in each}) for each in (old, now)]
+        expected = {
+            row: rows[1][row] - rows[0][row]
+            for row in rows[0] | rows[1]
+            if rows[1][row] != rows[0][row]
+        }
+        assert {tuple(row): row.change for row in now.diff(old)} == expected
+        assert {tuple(row): -row.change for row in old.diff(now)} == expected
+        old.close()
+        old = now
 
 
 def test_sets_of_the_same_id_take_no_memory_of_their_own() -> None:

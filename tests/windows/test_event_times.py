@@ -258,7 +258,7 @@ def test_result_streams():
 
 
 def test_a_slide_without_room_refuses_its_events():
-    engine = Engine(memory_limit=2_000_000)
+    engine = Engine(memory_limit=1_000_000)
     query = engine.register(REPLIES, window=Window(1_000, slide=10))
     push(engine, (1, "c", "replyOf", "p"))
     engine.advance(10)

@@ -54,6 +54,7 @@ from triegs.store.kernels.layout import (
     RUN_WORDS,
     RUNS,
     SET_LEVELS,
+    SHARED_BIRTH,
     SHARED_CLASS,
     SHARED_NODES,
     SHARED_WORDS,
@@ -284,7 +285,8 @@ def check_pages(words: Words) -> Nodes:
         if height < 0:
             blocks = words[node + 1 : node + CLASS_WORDS[NODE_CLASS]].tolist()
             ids = range(key << PAGE_BITS, (key + 1) << PAGE_BITS)
-            if blocks != [PAGE_HEADER, *(word for i in ids for word in (0, SHARED_HEADER, i, 0))]:
+            shared = [word for each in ids for word in (SHARED_BIRTH, SHARED_HEADER, each, 0)]
+            if blocks != [PAGE_HEADER, *shared]:
                 raise fail(14, "directory", f"page {key} at {node} has been changed")
             return
         children = words[node + HEAD : node + HEAD + FANOUT].tolist()

@@ -32,6 +32,7 @@ from triegs.store.kernels.layout import (
     PLAIN,
     RETAINED,
     RETIRED,
+    SHARED_BIRTH,
     SHARED_CLASS,
     SLOT_WORDS,
     SLOTS,
@@ -211,7 +212,7 @@ def walk_relation(words: Words, stack: Words, root: int, shape: int, purpose: in
         node = word & ~1
         born = load(words, node) == epoch
         if purpose == FREE_BORN and not born:
-            if height < 0 and load(words, node) == 0:
+            if load(words, node) == SHARED_BIRTH:
                 store(words, UNSHARED, load(words, UNSHARED) + 1)
             continue
         if purpose == RETIRE and not has_room(words):

@@ -30,6 +30,7 @@ from triegs.store.kernels.layout import (
     NODE_CLASS,
     OFFSET,
     PAGE_BITS,
+    SHARED_BIRTH,
     SHARED_CLASS,
     SHARED_NODES,
     SHARED_WORDS,
@@ -82,7 +83,7 @@ def make_page(words: Words, number: int) -> int:
     store(words, page + 1, PAGE_HEADER)
     for key in range(number << PAGE_BITS, (number + 1) << PAGE_BITS):
         block = block_in_page(page, key)
-        store(words, block, 0)  # older than all nodes that refer to it
+        store(words, block, SHARED_BIRTH)
         store(words, block + 1, SHARED_HEADER)
         store(words, block + HEAD, key)
         store(words, block + HEAD + 1, 0)
