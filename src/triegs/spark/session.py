@@ -36,12 +36,9 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
     # A batch writes a few small files to the checkpoint. Checksum files beside them, and checksums
-    # of those, took longer than the batch: each starts a chmod process. The standard manager of
-    # these files also starts four readlink processes per file, to rename it.
+    # of those, took longer than the batch: each starts a chmod process.
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    ),
+    "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
 }
 #: Saves each Python worker a second of imports. Elsewhere forking after imports is not safe.
 DAEMON = {"spark.python.daemon.module": "triegs.spark.daemon"} if sys.platform == "linux" else {}
@@ -216,11 +213,6 @@ def _start(folder: Path) -> Any:
         )
         reason = next((line for line in lines if "rror" in line or "xception" in line), str(error))
         raise SparkMissing(f"Spark did not start: {reason.strip()}") from None
-    # The local file system of this Java process, which it has only once.
-    files = context._jvm.org.apache.hadoop.fs.FileSystem.getLocal(
-        context._jsc.hadoopConfiguration()
-    )
-    files.setWriteChecksum(False)
     return SparkSession(context)
 
 
