@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
 from random import Random
 
 import numpy as np
 import pytest
+from tests.store.uncompiled import check_uncompiled
 
 from triegs.jit.jit import COMPILED
 from triegs.store.check import check_relation
@@ -32,7 +29,6 @@ from triegs.store.kernels.layout import (
 from triegs.store.kernels.order_statistics import summed_change
 from triegs.store.packed import PackedRelation, PackedStore
 
-ROOT = Path(__file__).parents[2]
 GOALS = (
     7, 8, 9, MERGE_AT, MERGE_AT + 1, 31, 32, 33, GROWN_AT, GROWN_AT + 1, 56, 57, 63, 64, 65, 97
 )  # fmt: skip
@@ -141,19 +137,7 @@ def test_enough_sets_become_hubs() -> None:
 
 
 def test_the_same_uncompiled() -> None:
-    program = (
-        "from triegs.jit.jit import COMPILED\n"
-        "from tests.store.test_hubs import run_sets\n"
-        "assert not COMPILED\n"
-        "assert sum(run_sets(seed, 8) for seed in range(6)) > 0\n"
-        "print('same')"
-    )
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program], cwd=ROOT,
-        env=os.environ | {"NUMBA_DISABLE_JIT": "1"}, capture_output=True, encoding="utf-8",
-        check=False,
-    )  # fmt: skip
-    assert done.stdout.strip() == "same", done.stderr
+    check_uncompiled(__name__, "sum(run_sets(seed, 8) for seed in range(6)) > 0")
 
 
 @pytest.mark.parametrize("stride", STRIDES)

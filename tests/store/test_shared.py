@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
 from random import Random
 
 import numpy as np
 import pytest
+from tests.store.uncompiled import check_uncompiled
 
 from triegs import Engine
 from triegs.jit.jit import COMPILED
@@ -18,7 +15,6 @@ from triegs.store.kernels.layout import DIRECTORY, HEAD, NODE_WORDS, SLOT_WORDS,
 from triegs.store.kernels.order_statistics import summed_change
 from triegs.store.packed import PackedRelation, PackedStore, PackedVersion
 
-ROOT = Path(__file__).parents[2]
 NODE_BYTES = 8 * NODE_WORDS
 Tuples = dict[tuple[int, ...], int]
 
@@ -93,19 +89,7 @@ def test_small_sets_equal_dictionaries(seed: int) -> None:
 
 
 def test_the_same_uncompiled() -> None:
-    program = (
-        "from triegs.jit.jit import COMPILED\n"
-        "from tests.store.test_shared import run_small_sets\n"
-        "assert not COMPILED\n"
-        "assert sum(run_small_sets(seed, 15) for seed in range(6)) > 0\n"
-        "print('same')"
-    )
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program], cwd=ROOT,
-        env=os.environ | {"NUMBA_DISABLE_JIT": "1"}, capture_output=True, encoding="utf-8",
-        check=False,
-    )  # fmt: skip
-    assert done.stdout.strip() == "same", done.stderr
+    check_uncompiled(__name__, "sum(run_small_sets(seed, 15) for seed in range(6)) > 0")
 
 
 @pytest.mark.parametrize("seed", range(4))
