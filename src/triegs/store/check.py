@@ -17,7 +17,6 @@ from triegs.store.kernels.blocks import class_of_block, entry_key, entry_word, r
 from triegs.store.kernels.layout import (
     ARITY,
     BARE,
-    BARE_LARGEST,
     BITS,
     BUMP,
     CHUNK_ENTRIES,
@@ -37,11 +36,12 @@ from triegs.store.kernels.layout import (
     GROWN,
     HEAD,
     HEIGHT_SHIFT,
-    LARGEST,
+    KIND,
     LAYOUT_SHIFT,
     LEVELS,
     LOAD,
     LOAD_SHIFT,
+    LONG,
     LOW,
     MERGE_AT,
     NODE_CLASS,
@@ -50,6 +50,7 @@ from triegs.store.kernels.layout import (
     PLAIN,
     RANKED,
     RETAINED,
+    ROOM_SHIFT,
     RUN_LISTS,
     RUN_WORDS,
     RUNS,
@@ -72,6 +73,12 @@ from triegs.store.room import CLASS_WORDS
 from triegs.store.versions import VersionedArena
 
 Nodes = dict[int, int]  # offset to class
+#: The words that the ids of a block take, by its kind and class; negative if it is long.
+ROOMS = {
+    **{(0, size_class): room for size_class, room in enumerate((1, 2, 5, 10, 21, 32))},
+    **{(BARE, size_class): 0 for size_class in range(4)},
+    **{(LONG, size_class): -room for size_class, room in enumerate((2, 4, 8, 16, 32, 48, 64))},
+}
 Counts = tuple[int, int]  # of answers and rows
 
 
@@ -201,9 +208,11 @@ class Visit:
             (entry_key(self.words, reference, room, i), entry_word(self.words, reference, room, i))
             for i in range(size)
         ]
-        if (room == 0) != all(key < ID_LIMIT and word == 1 for key, word in entries):
-            kind = "plain" if room else "bare"
-            raise fail(4, self.where, f"the block at {reference} must not be {kind}")
+        has_long, has_ones = (
+            any(key >= ID_LIMIT for key, _ in entries), all(word == 1 for _, word in entries)
+        )  # fmt: skip
+        if content[1] & KIND != (LONG if has_long else BARE if has_ones else 0):
+            raise fail(4, self.where, f"the block at {reference} is not of the kind of its entries")
         if room == 0 and size == 1 and shift == 0:
             raise fail(14, self.where, f"the block at {reference} must be a shared one")
         for key, word in entries:
@@ -220,8 +229,10 @@ class Visit:
         size_class = class_of_block(header)
         if header == SHARED_HEADER:
             return SHARED_CLASS
-        largest, bare = (BARE_LARGEST, BARE) if header & BARE else (LARGEST, 0)
-        if size_class > largest or header != header & LOW | size_class << CLASS_SHIFT | bare:
+        kind = header & KIND
+        room = ROOMS.get((kind, size_class))
+        fixed = header - (header & LOW)
+        if room is None or fixed != size_class << CLASS_SHIFT | kind | room << ROOM_SHIFT:
             raise fail(4, self.where, f"the block at {block} has the header {header:#x}")
         return size_class
 
