@@ -99,12 +99,15 @@ def find_slid(windows: tuple[Window, ...], plain: PlainStream, time: int) -> lis
     ]
 
 
+#: At one published time, one of them ends before the events of that time, the other with them.
+BOTH_ENDS = (Window(20, slide=2, bounds="[)"), Window(30, slide=2))
+
+
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("count", [1, 3])
-def test_deletions_against_a_query(seed: int, count: int) -> None:
+@pytest.mark.parametrize("windows", [WINDOWS[:1], WINDOWS[:3], BOTH_ENDS], ids=str)
+def test_deletions_against_a_query(seed: int, windows: tuple[Window, ...]) -> None:
     """The same events as a query's, with deletions, ids and repeated events."""
     random = Random(seed)
-    windows = WINDOWS[:count]
     with Engine(prefixes=PREFIXES) as engine:
         made = {key: found for key, found in start(engine, windows).items() if key[0] is not AFFINE}
         queries = {

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from triegs.engine import Engine
@@ -197,3 +197,35 @@ def play(
     assert len(engine._core.views.unindexed) == 0
     terms = engine.metrics()["terms"]
     assert (terms["live"], terms["limbo"]) == (0, 0)
+
+
+COME_AND_GO = [Event(time, sign, (node(0), P, node(1))) for time, sign in [(11, "+"), (12, "-")]]
+
+
+@st.composite
+def dense_scripts(draw: st.DrawFn) -> list[tuple]:
+    """Few triples at few times, many of them deleted again."""
+    script: list[tuple] = []
+    for start in range(0, draw(st.integers(6, 24)), 6):
+        times = st.integers(start, start + 8)
+        edges = st.tuples(st.integers(0, 1).map(node), st.just(P), st.integers(0, 1).map(node))
+        drawn = st.builds(Event, times, st.sampled_from("++-"), edges, identities)
+        script.append(("push", None, draw(st.lists(drawn, max_size=8)), draw(st.booleans())))
+        script.append(("advance", "*", draw(st.sampled_from([None, start + 3, start + 6]))))
+    return [*script, ("close",)]
+
+
+@given(
+    st.integers(1, 3), st.integers(1, 9), st.integers(1, 9), st.booleans(), dense_scripts(),
+    st.integers(0, 3), st.sampled_from(["multigraph", "rdf"]),
+)  # fmt: skip
+@example(3, 7, 7, True, [("push", None, COME_AND_GO, False), ("close",)], 0, "multigraph")
+def test_windows_that_end_before_and_with_a_deletion(
+    slide, width, other, is_landmark, script, lateness, mode
+):
+    """At one published time one window ends before the events of that time, the other with them:
+    what these delete is in the first window until its next slide.
+    """
+    second = Shape(slide=slide) if is_landmark else Shape(other, slide)
+    drawn = [Shape(width, slide, is_closed_at_start=True), second]
+    play(drawn, script, [QUERIES[1], QUERIES[0]], mode, None, lateness)

@@ -22,7 +22,9 @@ FOREVER = -2 * LARGEST_TIME  # before every time
 class Slide(NamedTuple):
     """The positions of a window after a slide, and what it removes and adds.
 
-    ``expired`` and ``arrived`` are ranges of the log; ``single`` are single positions to remove.
+    ``expired`` and ``arrived`` are ranges of the log, whose live events count. ``single`` are
+    single positions to remove. ``deleted`` are events that arrive although they are dead, because
+    their deletion is later than the window, see `WindowCursor.note_later`.
     """
 
     head: int
@@ -34,6 +36,7 @@ class Slide(NamedTuple):
     expired: tuple[int, int]
     arrived: tuple[int, int]
     single: Words
+    deleted: Words
 
 
 NOTHING: Words = np.empty(0, np.int64)
@@ -44,7 +47,7 @@ class WindowCursor:
 
     `due` is the time of the next slide, None while unknown. Events at or before `low` have expired.
     `live` counts events, for a window of the last n. `kills` are deleted events that the window
-    still contains.
+    still contains, or will with the slide under way.
     """
 
     def __init__(self, window: Window, log: Log) -> None:
@@ -75,26 +78,45 @@ class WindowCursor:
         """Deleted events that the window contains: its next slide removes them."""
         self.kills += [p for p in positions if head <= p < tail]
 
+    def note_later(self, positions: list[int], slide: Slide) -> Slide:
+        """Events that were deleted in the epoch of a slide, but after the end of the window. Those
+        that it shows are removed by the next slide; those that expire are removed by this one,
+        though they are dead now. Returns the slide with these.
+        """
+        expired = [p for p in positions if self.head <= p < min(slide.head, self.tail)]
+        shown = [p for p in positions if slide.head <= p < slide.tail]
+        self.kills[slide.kills : slide.kills] = expired
+        self.kills += shown
+        arrived = [p for p in shown if p >= self.tail]
+        return slide._replace(
+            kills=slide.kills + len(expired),
+            single=np.concatenate([slide.single, np.array(expired, np.int64)]),
+            deleted=np.concatenate([slide.deleted, np.array(arrived, np.int64)]),
+        )
+
     def slide(self, time: int) -> Slide:
         """The slide to a published time. Cost: O(log n)."""
         log = self.log
-        kills = NOTHING
+        kills = deleted = NOTHING
         if self.kills:
-            kills = np.array([p for p in self.kills if p < self.tail], np.int64)
+            kills = self.list_kills()
+            # The slide was tried before, and failed.
+            deleted = np.array([p for p in self.kills if p >= self.tail], np.int64)
         if self.is_by_event:
             tail = log.end
             gone = int(np.count_nonzero(log.mark_firsts(kills)))
             head, live, expired = self._cut(tail, self.live - gone)
             single = np.concatenate([kills, expired])
             return Slide(
-                head, tail, FOREVER, live, len(self.kills), 0, (0, 0), (self.tail, tail), single
-            )
+                head, tail, FOREVER, live, len(self.kills), 0, (0, 0), (self.tail, tail), single,
+                NOTHING,
+            )  # fmt: skip
         tail = log.find(self.edge(time))
         low = self.expire(time)
         head = self.head if low == FOREVER else max(self.head, log.find(low))
         return Slide(
             head, tail, low, 0, len(self.kills), max(0, min(head, tail) - self.tail),
-            (self.head, min(head, self.tail)), (max(head, self.tail), tail), kills,
+            (self.head, min(head, self.tail)), (max(head, self.tail), tail), kills, deleted,
         )  # fmt: skip
 
     def _cut(self, tail: int, live: int) -> tuple[int, int, Words]:
@@ -122,8 +144,9 @@ class WindowCursor:
 
     def commit(self, slide: Slide, time: int) -> None:
         """The slide was published."""
+        arrived = [p for p in self.kills[: slide.kills] if p >= self.tail]
         self.head, self.tail, self.low, self.live = slide[:4]
-        del self.kills[: slide.kills]
+        self.kills[: slide.kills] = arrived
         self.gaps += slide.gaps
         period = self.window.slide
         self.due = None if period is None else time + period
@@ -147,5 +170,9 @@ class WindowCursor:
         """All rows of the window now. Cost: its size."""
         rows = [self.log.read(self.head, self.tail, 1)]
         if self.kills:
-            rows.append(self.log.pick(np.array(self.kills, np.int64), 1))
+            rows.append(self.log.pick(self.list_kills(), 1))
         return np.concatenate(rows)
+
+    def list_kills(self) -> Words:
+        """The deleted events that the window contains now."""
+        return np.array([p for p in self.kills if p < self.tail], np.int64)

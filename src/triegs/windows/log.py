@@ -7,7 +7,8 @@ dead, until no window reaches back to it.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from threading import Lock
 from typing import NamedTuple
 
@@ -159,6 +160,15 @@ class Log:
         """Undo `kill`. A copy in progress has them live already."""
         self.rows[positions & self._mask, 0] = 1
         self._dead -= len(positions)
+
+    @contextmanager
+    def revived(self, positions: Words) -> Iterator[None]:
+        """Within the block these dead events are live."""
+        self.rows[positions & self._mask, 0] = 1
+        try:
+            yield
+        finally:
+            self.rows[positions & self._mask, 0] = 0
 
     def freeze(self) -> Frozen:
         """What is retained now, for a thread that copies it. Cost: constant; until it is closed

@@ -197,8 +197,10 @@ class SlidePublisher:
             for edge in sorted({cursor.edge(time) for cursor in cursors}):
                 if killed := stream.judge_until(edge, cursors[0].is_by_event, lows):
                     for each in stream.cursors:
-                        head, tail = slides[each][:2] if each in slides else (each.head, each.tail)
-                        each.note_kills(killed, head, tail)
+                        if each in slides:
+                            slides[each] = each.note_later(killed, slides[each])
+                        else:
+                            each.note_kills(killed, each.head, each.tail)
                 for cursor in cursors:
                     if cursor.edge(time) == edge:
                         slides[cursor] = cursor.slide(time)
@@ -217,10 +219,12 @@ class SlidePublisher:
                 slide = slides.get(graph.cursor)
                 if slide is None:
                     continue
-                if self._reasoning.has(graph):
-                    changes.append((graph, self._reasoning.slide(graph, slide, time)))
-                else:
-                    changes.append((graph, graph.emit(slide, newest)))
+                deleted = slide.deleted
+                with graph.cursor.log.revived(deleted) if len(deleted) else nullcontext():
+                    if self._reasoning.has(graph):
+                        changes.append((graph, self._reasoning.slide(graph, slide, time)))
+                    else:
+                        changes.append((graph, graph.emit(slide, newest)))
             rows = changes[0][1] if changes else np.empty((0, 4), np.int64)
             if len(changes) > 1:
                 rows = np.concatenate([rows for _, rows in changes])
@@ -252,6 +256,8 @@ class SlidePublisher:
             for cursor in cursors:
                 killed += stream.refuse(*slides[cursor].arrived, Reason.NO_ROOM)
             for cursor in stream.cursors:
+                # Nothing arrives, so nothing that arrives has to be removed.
+                cursor.kills = cursor.list_kills().tolist()
                 cursor.note_kills(killed, cursor.head, cursor.tail)
             for cursor in cursors:
                 slides[cursor] = cursor.slide(due.time)

@@ -312,7 +312,7 @@ class Reasoning:
         live, leaving = self._read(cursor, (0, 0), NOTHING, (cursor.head, cursor.tail))
         leaves = leaving[: len(live)]
         if cursor.kills:  # deleted since the last slide: the window contains them until the next
-            killed = np.array(cursor.kills, np.int64)
+            killed = cursor.list_kills()
             live = np.concatenate([live, cursor.log.pick(killed, 1)])
             times, known = cursor.log.read_times(killed), self._leaving[cursor.window]
             pairs = zip(killed.tolist(), times.tolist(), strict=True)

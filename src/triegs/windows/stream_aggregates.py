@@ -122,9 +122,9 @@ class SharedAggregation:
         heads = [window.cursor.head for window in windows]
         self._position = min(heads, default=log.end)
         # Deleted events are in a window until it slides.
-        kills = sorted({position for window in windows for position in window.cursor.kills})
+        kills = np.concatenate([NOTHING, *(window.cursor.list_kills() for window in windows)])
         end = max((window.cursor.tail for window in windows), default=0)
-        self._take(log, end, np.array(kills, np.int64))
+        self._take(log, end, np.unique(kills))
         for window in windows:
             if (edge := window.find_edge()) is not None:
                 aggregation.slide(window.results, edge, window.cursor.low)
@@ -143,18 +143,32 @@ class SharedAggregation:
     def follow(self, slides: Mapping[WindowCursor, Slide], time: int) -> None:
         """Slide those windows whose cursors slid. Cost: what the slides change."""
         moved = [window for window in self.windows.values() if window.cursor in slides]
+        # A window that ends earlier still has what is deleted before the end of another.
+        for edge in sorted({window.cursor.edge(time) for window in moved}):
+            group = [window for window in moved if window.cursor.edge(time) == edge]
+            self._slide(group, slides, time)
+        self.aggregation.retire()
+
+    def _slide(
+        self, moved: list[AggregateWindow], slides: Mapping[WindowCursor, Slide], time: int
+    ) -> None:
         aggregation, log = self.aggregation, moved[0].cursor.log
         end = max(slides[window.cursor].tail for window in moved)
+        deleted = np.concatenate([NOTHING, *(slides[window.cursor].deleted for window in moved)])
         for window in moved:
             slide = slides[window.cursor]
-            for gone in (slide.single, log.find_dead(*slide.arrived)):
+            dead = log.find_dead(*slide.arrived)
+            if len(deleted):
+                dead = np.setdiff1d(dead, deleted)
+            for gone in (slide.single, dead):
                 if len(gone):
                     aggregation.bury(np.sort(gone))
-        self._take(log, end)
+        if len(deleted):
+            self._prepared = None  # it was made without them
+        self._take(log, end, np.unique(deleted[deleted >= self._position]))
         for window in moved:
             cursor, slide = window.cursor, slides[window.cursor]
             aggregation.slide(window.results, cursor.edge(time), slide.low, slide.single)
-        aggregation.retire()
 
     def _take(self, log: Log, end: int, revived: Words = NOTHING) -> None:
         """Append the matching events of the log up to a position."""

@@ -164,7 +164,7 @@ class EventGraph(WindowGraph):
     def read(self) -> Words:
         cursor = self.cursor
         live = cursor.log.find_events(cursor.head, cursor.tail, self._predicate)
-        return self._pick(np.concatenate([live, self._select(np.array(cursor.kills, np.int64))]), 1)
+        return self._pick(np.concatenate([live, self._select(cursor.list_kills())]), 1)
 
     def emit(self, slide: Slide, epoch: int) -> Words:
         log, predicate = self.cursor.log, self._predicate
