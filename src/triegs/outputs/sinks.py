@@ -64,7 +64,6 @@ class Outputs(Closing):
             if not CHANGING & set(placeholders):
                 for name in self._heads:
                     self._open(name, fill(path or "", query=name))
-            self.flush()  # a reader sees the head of a table before there are rows
         except BaseException:
             self._close_sinks()
             raise
