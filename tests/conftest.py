@@ -20,11 +20,13 @@ from __future__ import annotations
 import gc
 import os
 import re
+from collections.abc import Generator
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import HealthCheck, settings
 from tests.spark.archive import choose_environment
 from xdist.remote import Producer
@@ -76,6 +78,15 @@ WITH_OPERATORS = {
 
 # Spark sessions of a run in several processes: one is too slow, and each costs its warm-up.
 SESSIONS = 2
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path) -> Generator[None, list[Any], list[Any]]:
+    """No search for examples where there are none, which took each process three seconds."""
+    collectors = yield
+    if file_path.suffix == ".py" and b">>> " not in file_path.read_bytes():
+        return [found for found in collectors if not isinstance(found, DoctestModule)]
+    return collectors
 
 
 def pytest_collection_finish() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from triegs.aggregates.swag import templates
 from triegs.aggregates.swag.kernels import tree
 from triegs.aggregates.swag.operators import Operator
 
@@ -40,9 +43,21 @@ def unite_bits(a, b):
     return (a[0] | b[0],)
 
 
-BITS = Operator("bits", (0,), lift_bits, unite_bits, commutative=True)
-AFFINE = Operator("affine", (1, 0), lift_affine, compose_affine)
-MIXED = Operator("mixed", (0, -np.inf, 0.0), lift_mixed, combine_mixed, values=np.float64)
+DIGEST = blake2b(Path(__file__).read_bytes(), digest_size=4).hexdigest()
+BITS = Operator(f"bits_{DIGEST}", (0,), lift_bits, unite_bits, commutative=True)
+AFFINE = Operator(f"affine_{DIGEST}", (1, 0), lift_affine, compose_affine)
+MIXED = Operator(f"mixed_{DIGEST}", (0, -np.inf, 0.0), lift_mixed, combine_mixed, values=np.float64)
+
+
+def compile_copy(function: Any, options: dict[str, Any], *, cached: bool) -> Any:
+    """Keep the kernels of these operators on disk, too: half a minute of compilation. They are kept
+    by name, and a change of this file is a change of the names. `test_operators.py` has operators
+    whose kernels are not kept.
+    """
+    return COMPILE_COPY(function, options, cached=cached or DIGEST in function.__qualname__)
+
+
+COMPILE_COPY, templates.compile_copy = templates.compile_copy, compile_copy
 
 
 def fold(operator: Operator, values: list[Any]) -> Any:

@@ -382,7 +382,7 @@ def test_recovery(tmp_path: Path, checkpoint: bool) -> None:
                 assert len(custom) == 4
                 for name in custom:
                     source = engine.aggregates[name]._source
-                    operator = {"affine": AFFINE, "bits": BITS}[source.function]
+                    operator = {each.name: each for each in (AFFINE, BITS)}[source.function]
                     with pytest.raises(StateError, match=f"operator '{operator.name}'"):
                         engine.aggregates[name].read()
                     with pytest.raises(StateError, match="another aggregate"):

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.forks import Command, start_command
 
 QUERY = "SELECT ?a ?b { ?a <http://example.org/knows> ?b }"
-COMMAND = [sys.executable, "-c", "from triegs.cli import main; main()"]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -26,7 +26,7 @@ def _compiled() -> None:
 
 def run(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*COMMAND, *arguments],
+        [*start_command(), *arguments],
         capture_output=True, encoding="utf-8", check=False, timeout=60, **options,
     )  # fmt: skip
 
@@ -104,28 +104,16 @@ def test_output_without_unicode() -> None:
 def test_closed_pipe_is_quiet(arguments: list[str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    with subprocess.Popen(
-        [*COMMAND, *arguments], stdout=writing, stderr=subprocess.PIPE
-    ) as process:
+    with Command(*arguments, stdout=writing, stderr=subprocess.PIPE) as process:
         os.close(writing)
         _, message = process.communicate(timeout=60)
     assert (process.returncode, message) == (0, b"")
 
 
-# What a shell starts in the background ignores interrupts, and so do its children.
-HEEDING = (
-    "import signal, sys\n"
-    "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-    "from triegs.cli import main\n"
-    "sys.argv[0] = 'triegs'\n"
-    "sys.exit(main())"
-)
-
-
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal")
 def test_interrupt_is_quiet() -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", HEEDING, "explain", "-"],
+    with Command(
+        "explain", "-",
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     ) as process:  # fmt: skip
         assert process.stdin is not None

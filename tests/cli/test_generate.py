@@ -8,21 +8,19 @@ import io
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.forks import Command, start_command
 from typer.testing import CliRunner
 
 from triegs import workloads
 from triegs.cli.app import app
 from triegs.compiler import compile_query
 from triegs.sparql import parse
-
-COMMAND = [sys.executable, "-c", "from triegs.cli import main; main()", "generate"]
 
 
 class Done(NamedTuple):
@@ -39,7 +37,7 @@ def run(*arguments: object) -> Done:
 
 
 def run_process(*arguments: object) -> Done:
-    command = [*COMMAND, *map(str, arguments)]
+    command = [*start_command(), "generate", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, check=False, timeout=120)
     return Done(done.returncode, done.stdout, done.stderr)
 
@@ -198,8 +196,8 @@ def test_an_unwritable_target_is_a_failure(tmp_path: Path) -> None:
 def test_closed_pipe_is_quiet(options: list[str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    with subprocess.Popen(
-        [*COMMAND, "path3", "-n", "200000", *options], stdout=writing, stderr=subprocess.PIPE
+    with Command(
+        "generate", "path3", "-n", "200000", *options, stdout=writing, stderr=subprocess.PIPE
     ) as process:
         os.close(writing)
         _, message = process.communicate(timeout=60)
@@ -208,14 +206,9 @@ def test_closed_pipe_is_quiet(options: list[str]) -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal")
 def test_an_interrupt_leaves_no_half_file(tmp_path: Path) -> None:
-    program = (
-        "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "from triegs.cli import main\nmain()"
-    )
     path = tmp_path / "events.csv"
-    with subprocess.Popen(
-        [sys.executable, "-c", program, "generate", "social", "-n", "100000000", "-o", str(path)],
-        stderr=subprocess.PIPE,
+    with Command(
+        "generate", "social", "-n", "100000000", "-o", str(path), stderr=subprocess.PIPE
     ) as process:
         hidden = tmp_path / ".events.csv.part"
         while not (hidden.exists() and hidden.stat().st_size) and process.poll() is None:

@@ -14,19 +14,11 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
+from tests.forks import Command, start_command
 
 EX = "http://example.org/"
 LIKES = "PREFIX : <http://example.org/> SELECT ?x ?y { ?x :likes ?y }"
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
-# What a shell starts in the background ignores interrupts, and so do its children.
-PROGRAM = (
-    "import signal, sys\n"
-    "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-    "from triegs.cli import main\n"
-    "sys.argv[0] = 'triegs'\n"
-    "sys.exit(main())"
-)
-COMMAND = [sys.executable, "-c", PROGRAM, "run"]
 HEADER = "time,subject,predicate,object\n"
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="sends signals")
@@ -46,8 +38,8 @@ def event(time: int, subject: str, target: str) -> str:
 @contextmanager
 def running(*arguments: str, **options: Any) -> Iterator[subprocess.Popen[str]]:
     """The command; it is killed if a test leaves it running."""
-    with subprocess.Popen(
-        [*COMMAND, *arguments],
+    with Command(
+        "run", *arguments,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         encoding="utf-8", **options,
     ) as process:  # fmt: skip
@@ -159,7 +151,7 @@ def test_binary_results_in_a_pipe(tmp_path: Path) -> None:
 
     for name in ("arrow", "parquet"):
         done = subprocess.run(
-            [*COMMAND, LIKES, "-i", "-", "--input-format", "csv", "--format", name],
+            [*start_command(), "run", LIKES, "-i", "-", "--input-format", "csv", "--format", name],
             input=(HEADER + event(1, "a", "b")).encode(), capture_output=True, check=True,
         )  # fmt: skip
         read = (
@@ -195,8 +187,8 @@ class Terminal:
 def show(*arguments: str, columns: int = 80, **environment: str) -> str:
     terminal = Terminal(columns)
     clean = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "NO_COLOR", "TERM")}
-    with subprocess.Popen(
-        [*COMMAND, *arguments], stdin=subprocess.DEVNULL, stdout=terminal.theirs,
+    with Command(
+        "run", *arguments, stdin=subprocess.DEVNULL, stdout=terminal.theirs,
         stderr=terminal.theirs, env={**clean, "TERM": "xterm", **environment},
     ) as process:  # fmt: skip
         text = terminal.read()
@@ -230,8 +222,8 @@ def test_progress_on_a_terminal(tmp_path: Path) -> None:
 
 def test_results_for_programs_are_not_for_terminals(tmp_path: Path) -> None:
     terminal = Terminal(80)
-    with subprocess.Popen(
-        [*COMMAND, LIKES, "-i", str(EXAMPLES / "replies.csv"), "--format", "parquet"],
+    with Command(
+        "run", LIKES, "-i", str(EXAMPLES / "replies.csv"), "--format", "parquet",
         stdin=subprocess.DEVNULL, stdout=terminal.theirs, stderr=terminal.theirs,
     ) as process:  # fmt: skip
         text = terminal.read()

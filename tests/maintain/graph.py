@@ -99,6 +99,8 @@ class Graph:
     def change(self, triple, change):
         """An epoch of one assertion whose count changes by any number at once."""
         self.counts[triple] += change
+        if not self.counts[triple]:
+            del self.counts[triple]
         row = (change, *map(self.encode, triple))
         return self.core.apply(np.array([row], np.int64)).version
 

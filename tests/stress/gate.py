@@ -271,7 +271,11 @@ class Life:
         self.counts += Counter()  # which drops what is zero
         places = pa.array(np.repeat(np.arange(len(chosen)), chosen))
         rows = [(sign, *triple) for triple, _ in triples]
-        columns = [pa.array(column).take(places) for column in zip(*rows, strict=True)]
+        texts = [pa.array(column) for column in zip(*rows, strict=True)]
+        if COMPILED:
+            columns = [column.take(places) for column in texts]
+        else:  # thousands of copies of a text say nothing more about how texts are read
+            columns = [pa.DictionaryArray.from_arrays(places, column) for column in texts]
         assert self.send(pa.table(columns, list(COLUMNS)), sign == "+").refused == ()
 
     # Checks

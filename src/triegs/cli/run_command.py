@@ -126,6 +126,7 @@ def _run(request: Request) -> int:
         heads = [describe_head(each, known, base) for each in selected]
         sizes = find_sizes(positions or {})
         outputs = stack.enter_context(open_outputs(request, options, heads, progress, sizes))
+        outputs.flush()  # a reader sees the head of a table before there are rows
         # Until here Ctrl-C terminates the process at once: nothing was written yet.
         stack.enter_context(stop.handling_signals())
         reporter = Reporter(selected, outputs, When.END, is_sorted=positions is not None)

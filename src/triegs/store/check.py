@@ -1,22 +1,25 @@
 """The invariants of the packed store, numbered as in `docs/trie.md`, checked on its words.
 
-Plain Python that shares the layout with the kernels but no code. It visits every node; use it in
-tests and for diagnosis.
+Plain Python that shares the layout with the kernels but no code. It visits every node, a relation
+that several versions have in common once; use it in tests and for diagnosis.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from hashlib import blake2b
+
+import numpy as np
 
 from triegs.jit.words import Words
 from triegs.store.bounds import ID_LIMIT, KEY_LIMIT
 from triegs.store.contract import StoreCorrupt
-from triegs.store.kernels.blocks import class_of_block, entry_key, entry_word, room_of, slots_of
 from triegs.store.kernels.layout import (
     ARITY,
     BARE,
+    BARE_SMALLEST,
     BITS,
     BUMP,
     CHUNK_ENTRIES,
@@ -67,7 +70,6 @@ from triegs.store.kernels.layout import (
     SUMMED_WORDS,
 )
 from triegs.store.kernels.shared import PAGE_HEADER, SHARED_HEADER
-from triegs.store.kernels.trie import trie_get
 from triegs.store.relations import PackedRelation, PackedVersion
 from triegs.store.room import CLASS_WORDS
 from triegs.store.versions import VersionedArena
@@ -86,19 +88,36 @@ def fail(invariant: int, where: str, what: str) -> StoreCorrupt:
     return StoreCorrupt(f"invariant {invariant}: {where}: {what}")
 
 
+class Known:
+    """What has been visited of an arena that does not change meanwhile."""
+
+    def __init__(self, words: Words) -> None:
+        self.words = words
+        self.halves = words.view(np.uint32)
+        #: The nodes and the number of tuples of a relation, by its root and shape.
+        self.relations: dict[tuple[int, int], tuple[Nodes, int]] = {}
+
+    @cached_property
+    def directory(self) -> tuple[Nodes, dict[int, int]]:
+        """The nodes of the directory of shared blocks, and its pages."""
+        return check_pages(self.words)
+
+
 class Visit:
     """A walk over the relations of one version, or of the current epoch."""
 
-    def __init__(self, words: Words, where: str, number: int) -> None:
+    def __init__(self, words: Words, where: str, number: int, known: Known | None = None) -> None:
         self.words = words
         self.where = where
         self.number = number
         self.nodes: Nodes = {}
+        self.bump = int(words[BUMP])
+        self.known = known if known is not None and known.words is words else Known(words)
 
     def read(self, node: int, size_class: int, oldest_parent: int) -> list[int]:
         """The words of a node, once; invariants 6 and 9."""
         size = CLASS_WORDS[size_class]
-        if node % 2 or not START <= node <= int(self.words[BUMP]) - size:
+        if node % 2 or not START <= node <= self.bump - size:
             raise fail(9, self.where, f"{node} is not a valid node offset")
         if node in self.nodes:
             raise fail(9, self.where, f"node {node} is reached twice")
@@ -116,9 +135,10 @@ class Visit:
         content = self.read(node, size_class, parent_birth)
         words = content[HEAD : HEAD + FANOUT]
         children = {digit: word for digit, word in enumerate(words) if word}
-        for digit in set(range(FANOUT)) - children.keys():
-            if any(content[HEAD + FANOUT + digit :: FANOUT]):
-                raise fail(13, self.where, f"node {node} has counts for an empty word")
+        if size_class == SUMMED_CLASS:
+            for digit in set(range(FANOUT)) - children.keys():
+                if any(content[HEAD + FANOUT + digit :: FANOUT]):
+                    raise fail(13, self.where, f"node {node} has counts for an empty word")
         if content[1] & LOW != sum(1 << digit for digit in children):
             raise fail(2, self.where, f"the bitmap of node {node} is {content[1] & LOW:b}")
         if not children:
@@ -132,17 +152,33 @@ class Visit:
 
     def walk_relation(self, root: int, shape: int) -> int:
         """Check a relation; returns the number of its tuples."""
+        if shape & ARITY == 0 or root == 0:
+            return int(root != 0)
+        if (root, shape) not in self.known.relations:
+            alone = Visit(self.words, self.where, self.number, self.known)
+            tuples = alone.walk_root(root, shape)
+            self.known.relations[root, shape] = alone.nodes, tuples
+        nodes, tuples = self.known.relations[root, shape]
+        # All below the root is older than it, which the first visit has seen.
+        birth = int(self.words[root & OFFSET])
+        if birth > self.number:
+            raise fail(6, self.where, f"node {root & OFFSET} was born in epoch {birth}, "
+                       f"below one of epoch {self.number}")  # fmt: skip
+        if shared := self.nodes.keys() & nodes.keys():
+            raise fail(9, self.where, f"node {min(shared)} is reached twice")
+        self.nodes |= nodes
+        return tuples
+
+    def walk_root(self, root: int, shape: int) -> int:
         arity, layout = shape & ARITY, shape >> LAYOUT_SHIFT
         inner = SUMMED_CLASS if layout == RANKED else NODE_CLASS
         leaf = NODE_CLASS if layout == PLAIN else SUMMED_CLASS
-        if arity == 0 or root == 0:
-            return int(root != 0)
         height = root >> HEIGHT_SHIFT
         if not 0 <= height < LEVELS:
             raise fail(1, self.where, f"a trie of height {height}")
         top = root & OFFSET
         if height:
-            alone = Visit(self.words, self.where, self.number)
+            alone = Visit(self.words, self.where, self.number, self.known)
             _, children = alone.read_children(top, inner, self.number)
             if set(children) == {0}:
                 raise fail(1, self.where, f"the trie at {top} is higher than its ids need")
@@ -182,13 +218,12 @@ class Visit:
 
     def walk_set(self, reference: int, sets_below: int, parent_birth: int) -> int:
         """Check a set and all below it; returns the number of tuples."""
-        tuples, seen = 0, set()
-        for key, word, birth in self.walk_entries(reference, 0, 0, parent_birth):
-            if key in seen:
-                raise fail(1, self.where, f"{key} occurs twice in one set")
-            seen.add(key)
-            tuples += self.walk_set(word, sets_below - 1, birth) if sets_below else 1
-        return tuples
+        entries = self.walk_entries(reference, 0, 0, parent_birth)
+        if len({entry[0] for entry in entries}) < len(entries):
+            raise fail(1, self.where, f"a key occurs twice in the set at {reference}")
+        if not sets_below:
+            return len(entries)
+        return sum(self.walk_set(word, sets_below - 1, birth) for _, word, birth in entries)
 
     def walk_entries(
         self, reference: int, shift: int, low_bits: int, parent_birth: int
@@ -200,36 +235,38 @@ class Visit:
         if size_class == SHARED_CLASS:
             return [(self.read_shared(reference, shift), 1, 0)]
         content = self.read(reference, size_class, parent_birth)
-        slots, size = slots_of(content[1]), content[1] & LOW
+        kind, room, size = content[1] & KIND, content[1] >> ROOM_SHIFT, content[1] & LOW
+        slots = BARE_SMALLEST << size_class
+        if kind != BARE:
+            slots = -room if kind == LONG else 2 * room
         if not (slots // 4 if size_class else 0) < size <= slots:
             raise fail(4, self.where, f"the block at {reference} has {size} of {slots} entries")
-        room = room_of(content[1])
-        entries = [
-            (entry_key(self.words, reference, room, i), entry_word(self.words, reference, room, i))
-            for i in range(size)
-        ]
-        has_long, has_ones = (
-            any(key >= ID_LIMIT for key, _ in entries), all(word == 1 for _, word in entries)
-        )  # fmt: skip
-        if content[1] & KIND != (LONG if has_long else BARE if has_ones else 0):
+        if kind == LONG:
+            keys = content[HEAD : HEAD + size]
+        else:
+            at = 2 * (reference + HEAD)
+            keys = self.known.halves[at : at + size].tolist()
+        start = HEAD + abs(room)
+        words = content[start : start + size] if room else [1] * size
+        least, most = min(keys), max(keys)
+        if kind != (LONG if most >= ID_LIMIT else BARE if words.count(1) == size else 0):
             raise fail(4, self.where, f"the block at {reference} is not of the kind of its entries")
-        if room == 0 and size == 1 and shift == 0:
+        if kind == BARE and size == 1 and shift == 0:
             raise fail(14, self.where, f"the block at {reference} must be a shared one")
-        for key, word in entries:
-            if not 0 <= key < KEY_LIMIT or key & ((1 << shift) - 1) != low_bits:
-                raise fail(1, self.where, f"{key} is in the wrong block, at {reference}")
-            if word == 0:
-                raise fail(3, self.where, f"{key} has the word 0 in the block at {reference}")
-        return [(key, word, content[0]) for key, word in entries]
+        mask = (1 << shift) - 1
+        if least < 0 or most >= KEY_LIMIT or any(key & mask != low_bits for key in keys):
+            raise fail(1, self.where, f"a key is in the wrong block, at {reference}")
+        if 0 in words:
+            raise fail(3, self.where, f"a key has the word 0 in the block at {reference}")
+        return list(zip(keys, words, [content[0]] * size, strict=True))
 
     def read_class(self, block: int) -> int:
-        if not START <= block < int(self.words[BUMP]):
+        if not START <= block < self.bump:
             raise fail(9, self.where, f"{block} is not a valid block offset")
         header = int(self.words[block + 1])
-        size_class = class_of_block(header)
         if header == SHARED_HEADER:
             return SHARED_CLASS
-        kind = header & KIND
+        size_class, kind = header >> CLASS_SHIFT & CLASS, header & KIND
         room = ROOMS.get((kind, size_class))
         fixed = header - (header & LOW)
         if room is None or fixed != size_class << CLASS_SHIFT | kind | room << ROOM_SHIFT:
@@ -239,7 +276,7 @@ class Visit:
     def read_shared(self, block: int, shift: int) -> int:
         """The id of a shared block; invariant 14."""
         key = int(self.words[block + HEAD])
-        page = trie_get(self.words, int(self.words[DIRECTORY]), key >> PAGE_BITS)
+        page = self.known.directory[1].get(key >> PAGE_BITS, 0)
         expected = page + HEAD + SHARED_WORDS * (key % (1 << PAGE_BITS))
         if page == 0 or block != expected or shift:
             raise fail(14, self.where, f"{block} is not the shared block of {key}, or below a hub")
@@ -275,9 +312,11 @@ def counts_at(content: list[int], digit: int) -> Counts:
     return (content[at], content[at + FANOUT]) if len(content) == SUMMED_WORDS else (0, 0)
 
 
-def check_relation(store: VersionedArena, relation: PackedRelation) -> Nodes:
+def check_relation(
+    store: VersionedArena, relation: PackedRelation, known: Known | None = None
+) -> Nodes:
     """Invariants 1 to 6 and 8 of a relation in the current epoch."""
-    visit = Visit(store.words, relation.name, int(store.words[EPOCH]))
+    visit = Visit(store.words, relation.name, int(store.words[EPOCH]), known)
     root, entries = store.read_slot(relation)
     found = visit.walk_relation(root, relation.shape)
     if found != entries:
@@ -285,9 +324,9 @@ def check_relation(store: VersionedArena, relation: PackedRelation) -> Nodes:
     return visit.nodes
 
 
-def check_pages(words: Words) -> Nodes:
-    """The directory of shared blocks and its pages; invariant 14."""
-    root, found = int(words[DIRECTORY]), Nodes()
+def check_pages(words: Words) -> tuple[Nodes, dict[int, int]]:
+    """The nodes of the directory of shared blocks, and its pages by their number; invariant 14."""
+    root, found, pages = int(words[DIRECTORY]), Nodes(), dict[int, int]()
 
     def walk(node: int, height: int, key: int) -> None:
         if not START <= node < int(words[BUMP]) or node in found:
@@ -299,6 +338,7 @@ def check_pages(words: Words) -> Nodes:
             shared = [word for each in ids for word in (SHARED_BIRTH, SHARED_HEADER, each, 0)]
             if blocks != [PAGE_HEADER, *shared]:
                 raise fail(14, "directory", f"page {key} at {node} has been changed")
+            pages[key] = node
             return
         children = words[node + HEAD : node + HEAD + FANOUT].tolist()
         if words[node + 1] != sum(1 << digit for digit, below in enumerate(children) if below):
@@ -309,12 +349,12 @@ def check_pages(words: Words) -> Nodes:
 
     if root:
         walk(root & OFFSET, root >> HEIGHT_SHIFT, 0)
-    return found
+    return found, pages
 
 
-def check_version(version: PackedVersion) -> Nodes:
+def check_version(version: PackedVersion, known: Known | None = None) -> Nodes:
     """Invariants 1 to 9 of a version; returns the nodes that it reaches."""
-    visit = Visit(version.words, f"version {version.number}", version.number)
+    visit = Visit(version.words, f"version {version.number}", version.number, known)
     for relation in version.members:
         at = SLOT_WORDS * relation.slot
         found = visit.walk_relation(int(version.roots[at]), relation.shape)
@@ -417,8 +457,9 @@ def check_store(store: VersionedArena, held: Iterable[PackedVersion]) -> None:
     if words[:SUMMED_WORDS].any():
         raise fail(11, "arena", "the null node is not zero")
     current: Nodes = {}
+    known = Known(words)
     for relation in store.members:
-        nodes = check_relation(store, relation)
+        nodes = check_relation(store, relation, known)
         if shared := current.keys() & nodes.keys():
             raise fail(9, relation.name, f"shares node {min(shared)} with another relation")
         current |= nodes
@@ -426,10 +467,10 @@ def check_store(store: VersionedArena, held: Iterable[PackedVersion]) -> None:
     for at in range(SLOTS, SLOTS + SLOT_WORDS * store.slots_used, SLOT_WORDS):
         if at not in slots and words[at : at + SLOT_WORDS].any():
             raise fail(8, "arena", f"slot {(at - SLOTS) // SLOT_WORDS} is unused and not empty")
-    newest = check_version(store.newest)
+    newest = check_version(store.newest, known)
     visible: Nodes = {}
     for version in held:
-        visible |= check_version(version)
+        visible |= check_version(version, known)
 
     fresh, fresh_chunks = read_list(words, int(words[FRESH]), "retired in this epoch", True)
     if fresh.keys() != newest.keys() - current.keys():
@@ -457,7 +498,7 @@ def check_store(store: VersionedArena, held: Iterable[PackedVersion]) -> None:
         )
 
     free = read_free(words)
-    pages = check_pages(words)
+    pages, _ = known.directory
     if len(pages) != words[SHARED_NODES]:
         raise fail(10, "directory", f"{len(pages)} nodes, counted {int(words[SHARED_NODES])}")
     check_partition(words, {

@@ -73,26 +73,24 @@ def _check_texts(arrays: Arrays) -> None:
     used = _find_used(arrays, integers=False)
     entries = int(np.count_nonzero(arrays.texts))
     _demand(entries == len(used) == arrays.meta[TEXTS], 3, f"{entries} of {len(used)} texts")
-    heap, spans = arrays.heap, arrays.spans
+    heap, spans, end = arrays.heap, arrays.spans, int(arrays.meta[HEAP_USED])
     total = 0
-    for identity in used:
-        start, length = spans[identity].tolist()
+    # A message costs more than what it is about, so each is made only where it is needed.
+    for identity, (start, length) in zip(used, spans[used].tolist(), strict=True):
         total += length
-        _demand(
-            start + length <= arrays.meta[HEAP_USED], 4, f"text of {identity} is not in the heap"
+        stop = start + length
+        if stop > end:
+            _demand(False, 4, f"text of {identity} is not in the heap")
+        found = find_text(
+            arrays.texts, spans, heap, heap, start, stop, hash_bytes(heap, start, stop)
         )
-        tag = hash_bytes(heap, start, start + length)
-        found = find_text(arrays.texts, spans, heap, heap, start, start + length, tag)
-        _demand(found == identity, 3, f"the text of {identity} is found under {found}")
-        text = heap[start : start + length].tobytes().decode()
-        plain = is_canonical(heap, start, start + length) or canonical_term(text) == text
-        _demand(plain, 3, f"the text of {identity} is not canonical: {text[:80]!r}")
-        whole = (
-            length > 44
-            and text.endswith("#integer>")
-            and read_integer(heap, start, start + length)[0]
-        )
-        _demand(not whole, 3, f"the integer {identity} is kept as text")
+        if found != identity:
+            _demand(False, 3, f"the text of {identity} is found under {found}")
+        text = heap[start:stop].tobytes().decode()
+        if not is_canonical(heap, start, stop) and canonical_term(text) != text:
+            _demand(False, 3, f"the text of {identity} is not canonical: {text[:80]!r}")
+        if length > 44 and text.endswith("#integer>") and read_integer(heap, start, stop)[0]:
+            _demand(False, 3, f"the integer {identity} is kept as text")
     _demand(total == arrays.meta[HEAP_LIVE], 4, f"{total} bytes of text live")
 
 
@@ -106,9 +104,13 @@ def _check_integers(arrays: Arrays) -> None:
 
 
 def _check_cache(arrays: Arrays, cache: TermCache) -> None:
-    for text, identity in cache.texts.items():
-        _demand(arrays.states[identity] != FREE, 3, f"{text!r} is cached under a free id")
-        _demand(arrays.cached[identity], 3, f"{text!r} is cached, but {identity} is not marked")
+    cached = np.fromiter(cache.texts.values(), np.int64, len(cache.texts))
+    is_free = arrays.states[cached] == FREE
+    is_marked = arrays.cached[cached] != 0
+    if is_free.any() or not is_marked.all():
+        for place, (text, identity) in enumerate(cache.texts.items()):
+            _demand(not is_free[place], 3, f"{text!r} is cached under a free id")
+            _demand(is_marked[place], 3, f"{text!r} is cached, but {identity} is not marked")
     for value, identity in cache.integers.items():
         span = arrays.spans[identity].tolist()
         alive = arrays.states[identity] != FREE and arrays.cached[identity]

@@ -65,20 +65,23 @@ def apply_batch(
     counts: Counter[Triple], updates: Iterable[Sequence[str]], strict: bool = False
 ) -> list[int]:
     """Apply one batch to `counts`; returns the indexes of refused updates."""
-    before, refused = counts.copy(), []
+    before, refused, deleted = counts.copy() if strict else None, [], set()
     for index, (sign, subject, predicate, obj) in enumerate(updates):
         triple = (subject, predicate, obj)
         if sign == "+":
             counts[triple] += 1
         elif counts[triple] > 0:
             counts[triple] -= 1
+            deleted.add(triple)
         else:
             refused.append(index)
-    if strict and refused:
+    if before is not None and refused:
         counts.clear()
         counts.update(before)
-    for triple in [t for t, n in counts.items() if n == 0]:
-        del counts[triple]
+        deleted = set()
+    for triple in deleted:
+        if counts[triple] == 0:
+            del counts[triple]
     return refused
 
 
