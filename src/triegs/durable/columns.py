@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
@@ -16,6 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 ALIGNED = 8
+# Room for the head of most records of rows.
+BEFORE = 1024
+ZEROS = bytes(ALIGNED)
 KINDS = {np.dtype(name): name for name in ("<i8", "<i4", "|u1")}
 WRITTEN = {True: "true", False: "false", None: "null"}
 DTYPES = {name: dtype for dtype, name in KINDS.items()}
@@ -28,11 +32,43 @@ class Content(NamedTuple):
     arrays: dict[str, NDArray[Any]]
 
 
+class RecordBuffer:
+    """Memory for one record at a time: arrays, and before them room for what precedes them."""
+
+    def __init__(self) -> None:
+        self._body = np.empty(0, np.int64)
+        self._halves = self._body.view(np.int32)
+        self._bytes = memoryview(b"")
+
+    def take(self, words: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Memory for that many words, and the same by half words."""
+        if len(self._body) < words:
+            whole = np.empty(BEFORE // ALIGNED + words, np.int64)
+            self._bytes = memoryview(whole).cast("B")
+            self._body = whole[BEFORE // ALIGNED :]
+            self._halves = self._body.view(np.int32)
+        return self._body, self._halves
+
+    def put_before(self, head: bytes, room: int, size: int) -> memoryview | None:
+        """Write the head of a payload directly before the first `size` bytes of the arrays, and
+        return all of it with `room` more bytes before the head; None if that is too much.
+        """
+        begin = BEFORE - len(head)
+        if begin < room:
+            return None
+        self._bytes[begin:BEFORE] = head
+        return self._bytes[begin - room : BEFORE + size]
+
+
 class Columns(NamedTuple):
-    """Arrays of a payload: the description of each for the text, and the padded buffers."""
+    """Arrays of a payload: the description of each for the text, and the padded buffers.
+
+    If `record` is given, there is one buffer, which is the begin of its memory.
+    """
 
     described: tuple[str, ...] = ()
     parts: tuple[Any, ...] = ()
+    record: RecordBuffer | None = None
 
     def __add__(self, other: Columns) -> Columns:  # type: ignore[override]
         return Columns(self.described + other.described, self.parts + other.parts)
@@ -73,7 +109,20 @@ def write_fields(fields: Mapping[str, Any]) -> str:
             parts.append(f'"{name}": {WRITTEN[value]}')
         else:
             return json.dumps(fields)
-    return f"{{{', '.join(parts)}}}" if all(map(str.isidentifier, fields)) else json.dumps(fields)
+    return f"{{{', '.join(parts)}}}" if are_plain(tuple(fields)) else json.dumps(fields)
+
+
+@lru_cache(64)
+def are_plain(names: tuple[str, ...]) -> bool:
+    """Whether these names are written in JSON as they are."""
+    return all(map(str.isidentifier, names)) and all(map(str.isascii, names))
+
+
+def pack_head(fields: Mapping[str, Any], described: tuple[str, ...]) -> bytes:
+    """What precedes the arrays of a payload."""
+    text = f"[{write_fields(fields)},[{','.join(described)}]]".encode()
+    size = len(text)
+    return b"%b%b%b" % (size.to_bytes(ALIGNED, "little"), text, ZEROS[: -size % ALIGNED])
 
 
 def pack(fields: Mapping[str, Any], columns: Columns = NO_COLUMNS) -> list[Any]:
@@ -83,9 +132,7 @@ def pack(fields: Mapping[str, Any], columns: Columns = NO_COLUMNS) -> list[Any]:
     >>> unpack(b"".join(parts))
     Content(fields={'time': 5}, arrays={'ids': array([1, 2], dtype=int32)})
     """
-    text = f"[{write_fields(fields)},[{','.join(columns.described)}]]".encode()
-    head = len(text).to_bytes(ALIGNED, "little") + text
-    return [head + bytes(-len(head) % ALIGNED), *columns.parts]
+    return [pack_head(fields, columns.described), *columns.parts]
 
 
 def unpack(payload: bytes | memoryview) -> Content:

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from triegs.durable.columns import NO_COLUMNS, Columns, lay_out, pack
+from triegs.durable.columns import NO_COLUMNS, Columns, RecordBuffer, lay_out, pack_head
+from triegs.durable.frames import FRAME_SIZE
 from triegs.durable.log import Log
 from triegs.durable.terms import Definer
 from triegs.jit.words import Words
@@ -96,14 +97,13 @@ class Journal:
             "positions": {}, "holds": {}, "stopped": {}, "refusing": {},
         }  # fmt: skip
         self._lock = Lock()
-        self._segment = self._stamp = 0
+        self._segment = 0
         self._is_refused = False  # whether the log refused the last record
         self._terms = Definer(words, "term")
         self._identities = Definer(identities, "identity")
-
-    def forget_terms(self, ids: Words) -> None:
-        """Define these terms again when a record needs them; see `Definer.forget`."""
-        self._terms.forget(ids)
+        self._rows = RecordBuffer()
+        words.on_free.append(self._terms.forget)
+        identities.on_free.append(self._identities.forget)
 
     def note(self, positions: Mapping[str, Any]) -> None:
         """Commit a copy of these positions with the next record; raises for what JSON cannot
@@ -166,7 +166,15 @@ class Journal:
         segment, self._segment = self._segment, 0
         self._is_refused = True
         written = {"epoch": epoch, **self._always, **fields, **noted}
-        sequence = self.log.append(kind, pack(written, columns))
+        head = pack_head(written, columns.described)
+        whole = None
+        if columns.record is not None:
+            size = columns.parts[0].nbytes
+            whole = columns.record.put_before(head, FRAME_SIZE, size)
+        if whole is None:
+            sequence = self.log.append(kind, [head, *columns.parts])
+        else:
+            sequence = self.log.append_whole(kind, whole)
         self._is_refused = False
         return Recording(self, sequence, segment, noted)
 
@@ -186,11 +194,16 @@ class Journal:
 
     def define(self, ids: Words) -> Columns:
         """The definitions that the next record needs for these terms."""
-        return lay_out(self._terms.define(ids, self._next_stamp()))
+        self._begin_record()
+        return lay_out(self._terms.define(ids))
 
     def describe_rows(self, rows: Words) -> Columns:
-        """Rows ``(change, subject, predicate, object)`` as columns of the next record."""
-        return self._terms.write_rows(rows, self._next_stamp())
+        """Rows ``(change, subject, predicate, object)`` as columns of the next record.
+
+        They are valid until the next call.
+        """
+        self._begin_record()
+        return self._terms.write_rows(rows, self._rows)
 
     def describe_events(self, events: Events) -> Columns:
         """Timed events as columns of the next record, with their rows if some were malformed."""
@@ -198,17 +211,15 @@ class Journal:
         found: dict[str, NDArray[Any]] = {"times": events.times}
         if len(events.ids) and (events.ids != NO_ID).any():
             found["ids"] = events.ids.astype(np.int32)
-            found.update(self._identities.define(events.ids, self._stamp))
+            found.update(self._identities.define(events.ids))
         if events.kept is not None:
             found["places"] = events.kept
         return rows + lay_out(found)
 
-    def _next_stamp(self) -> int:
-        """The number of the next record among those of its segment that define terms."""
+    def _begin_record(self) -> None:
+        """Find out in which segment the next record is: in a new one, nothing is defined."""
         segment = self.log.prepare()
         if segment != self._segment:
-            self._segment, self._stamp = segment, 0
+            self._segment = segment
             self._terms.begin()
             self._identities.begin()
-        self._stamp += 1
-        return self._stamp

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from triegs.durable.columns import Columns, describe, lay_out
+from triegs.durable.columns import Columns, RecordBuffer, describe, lay_out
 from triegs.durable.undefined import ROOM, find_undefined, write_rows
 from triegs.jit.words import Words
 from triegs.terms.arrays import INTEGER
@@ -25,57 +25,62 @@ Arrays = dict[str, NDArray[Any]]
 
 
 class Definer:
-    """Writes the definitions that a record needs of the terms of one dictionary."""
+    """Writes the definitions that a record needs of the terms of one dictionary.
+
+    It must `forget` what the dictionary frees, because the ids are given to other terms.
+    """
 
     def __init__(self, words: Dictionary, prefix: str) -> None:
         self._words = words
         self._prefix = prefix
-        self._stamps = np.zeros(0, np.int32)
+        # A byte per id, so that those of a window of terms stay in the nearest cache.
+        self._defined = np.zeros(0, np.uint8)
 
     def begin(self) -> None:
-        """A segment begins: nothing is defined. Cost: four bytes per id."""
-        self._stamps.fill(0)
+        """A segment begins: nothing is defined. Cost: a byte per id."""
+        self._defined.fill(0)
 
     def forget(self, ids: Words) -> None:
-        """Define these ids again when a record needs them: they may have had other terms before."""
-        known = ids[ids < len(self._stamps)]
-        self._stamps[known] = 0
+        """Define these ids again when a record needs them: they have other terms then."""
+        self._grow()[ids] = 0
 
-    def define(self, ids: Words, stamp: int) -> Arrays:
-        """The definitions of these terms that record `stamp`, from 1, needs. Cost: the ids."""
-        births = self._words.arrays.births
+    def define(self, ids: Words) -> Arrays:
+        """The definitions of these terms that a record needs. Cost: the ids."""
         found = np.empty(len(ids), np.int64)
-        count = find_undefined(ids, births, self._grow(len(births)), stamp, found)
+        count = find_undefined(ids, self._grow(), found)
         return write_definitions(self._words, found[:count], self._prefix) if count else {}
 
-    def write_rows(self, rows: Words, stamp: int) -> Columns:
-        """Rows ``(change, subject, predicate, object)`` for record `stamp`, with the definitions
-        that it needs. Cost: one pass over the rows, if the new terms are integers.
+    def write_rows(self, rows: Words, record: RecordBuffer | None = None) -> Columns:
+        """Rows ``(change, subject, predicate, object)`` for a record, with the definitions that it
+        needs. Cost: one pass over the rows, if the new terms are integers.
+
+        With a buffer, the columns are valid until it is used again.
         """
-        births, spans = self._words.arrays.births, self._words.arrays.spans
-        body = np.empty(ROOM * len(rows), np.int64)
-        halves = body.view(np.int32)
-        stamps = self._grow(len(births))
-        count, texts = write_rows(rows, births, spans, stamps, stamp, body, halves)
-        described = describe("rows", "<i4", len(rows), 3)
-        used = (3 * len(rows) + 1) // 2
+        count_rows = len(rows)
+        buffer = RecordBuffer() if record is None else record
+        body, halves = buffer.take(ROOM * count_rows)
+        count, texts = write_rows(rows, self._words.arrays.spans, self._grow(), body, halves)
+        described = describe("rows", "<i4", count_rows, 3)
+        used = (3 * count_rows + 1) // 2
         if texts:
             found = halves[: -count - 1 : -1].astype(np.int64)
             defined = lay_out(write_definitions(self._words, found, self._prefix))
             return Columns((described,), (body[:used],)) + defined
         if count == 0:
-            return Columns((described,), (body[:used],))
+            return Columns((described,), (body[:used],), record)
+        used += count + (count + 1) // 2
         values = describe(f"{self._prefix}_integers", "<i8", count)
         ids = describe(f"{self._prefix}_integer_ids", "<i4", count)
-        return Columns((described, values, ids), (body[: used + count + (count + 1) // 2],))
+        return Columns((described, values, ids), (body[:used],), record)
 
-    def _grow(self, size: int) -> NDArray[Any]:
-        """The stamps of at least that many ids."""
-        if len(self._stamps) < size:
-            stamps = np.zeros(size, np.int32)
-            stamps[: len(self._stamps)] = self._stamps
-            self._stamps = stamps
-        return self._stamps
+    def _grow(self) -> NDArray[Any]:
+        """Which ids are defined, for all ids there are."""
+        size = len(self._words.arrays.births)
+        if len(self._defined) < size:
+            larger = np.zeros(size, np.uint8)
+            larger[: len(self._defined)] = self._defined
+            self._defined = larger
+        return self._defined
 
 
 def write_definitions(words: Dictionary, ids: Words, prefix: str) -> Arrays:

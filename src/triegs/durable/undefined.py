@@ -6,43 +6,34 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from triegs.jit.jit import inlined, kernel
+from triegs.jit.jit import kernel, short_kernel
 from triegs.jit.words import Words
-from triegs.terms.arrays import INTEGER, UNBORN
+from triegs.terms.arrays import INTEGER
 
 #: More words than `write_rows` needs for a row of three terms. Each takes half a word and, if it is
 #: defined, half a word for its id, half a word of scratch, and one for its value.
 ROOM = 9
 
 
-@inlined
-def is_undefined(term: int, births: Words, stamps: NDArray[Any], stamp: int) -> bool:
-    """Whether record `stamp` of a segment must define a term. `stamps` has by id the last record
-    that did, or 0. A term without references yet may have the id of one that was freed.
-    """
-    last = stamps[term]
-    return bool(last == 0 or (births[term] == UNBORN and last != stamp))
-
-
 @kernel
-def find_undefined(
-    ids: Words, births: Words, stamps: NDArray[Any], stamp: int, found: Words
-) -> int:
-    """Find the terms that need a definition, each once; -1 is no term. Returns how many."""
+def find_undefined(ids: Words, defined: NDArray[Any], found: Words) -> int:
+    """Find the terms that need a definition, each once; -1 is no term. Returns how many.
+
+    `defined` has by id whether the segment defines it.
+    """
     count = 0
     for term in ids:
-        if term >= 0 and is_undefined(term, births, stamps, stamp):
-            stamps[term] = stamp
+        if term >= 0 and not defined[term]:
+            defined[term] = 1
             found[count] = term
             count += 1
     return count
 
 
-@kernel
+@short_kernel
 def write_rows(
-    rows: Words, births: Words, spans: Words, stamps: NDArray[Any], stamp: int, body: Words,
-    halves: NDArray[Any],
-) -> tuple[int, int]:  # fmt: skip
+    rows: Words, spans: Words, defined: NDArray[Any], body: Words, halves: NDArray[Any]
+) -> tuple[int, int]:
     """Write three 32-bit numbers per row and then, if all terms that need a definition are
     integers, their values and their ids, each once. `halves` is `body` by half words.
 
@@ -60,8 +51,8 @@ def write_rows(
         halves[3 * row + 2] = rows[row, 3]
         for column in range(1, 4):
             term = rows[row, column]
-            if is_undefined(term, births, stamps, stamp):
-                stamps[term] = stamp
+            if not defined[term]:
+                defined[term] = 1
                 body[values + count] = spans[term, 0]
                 texts += spans[term, 1] != INTEGER
                 count += 1
