@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 ALIGNED = 8
-# Room for the head of most records of rows.
+# Room for the text of a record of rows, which has some numbers and names, and for its frame.
 BEFORE = 1024
 ZEROS = bytes(ALIGNED)
 KINDS = {np.dtype(name): name for name in ("<i8", "<i4", "|u1")}
@@ -49,21 +49,24 @@ class RecordBuffer:
             self._halves = self._body.view(np.int32)
         return self._body, self._halves
 
-    def put_before(self, head: bytes, room: int, size: int) -> memoryview | None:
-        """Write the head of a payload directly before the first `size` bytes of the arrays, and
-        return all of it with `room` more bytes before the head; None if that is too much.
+    def put_before(self, text: bytes, room: int, size: int) -> memoryview:
+        """Complete a payload: write its text and the length of it directly before the first `size`
+        bytes of the arrays. Returns the payload with `room` more bytes before it.
         """
-        begin = BEFORE - len(head)
+        length = len(text)
+        begin = BEFORE - ALIGNED - length - -length % ALIGNED
         if begin < room:
-            return None
-        self._bytes[begin:BEFORE] = head
+            raise ValueError(f"there is no room for a text of {length} bytes")
+        self._bytes[begin:BEFORE] = b"%b%b%b" % (
+            length.to_bytes(ALIGNED, "little"), text, ZEROS[: -length % ALIGNED],
+        )  # fmt: skip
         return self._bytes[begin - room : BEFORE + size]
 
 
 class Columns(NamedTuple):
-    """Arrays of a payload: the description of each for the text, and the padded buffers.
+    """Arrays of a payload: their descriptions for the text, and the padded buffers.
 
-    If `record` is given, there is one buffer, which is the begin of its memory.
+    If `record` is given, there is one buffer, which is the begin of its memory, and one text.
     """
 
     described: tuple[str, ...] = ()
@@ -118,13 +121,6 @@ def are_plain(names: tuple[str, ...]) -> bool:
     return all(map(str.isidentifier, names)) and all(map(str.isascii, names))
 
 
-def pack_head(fields: Mapping[str, Any], described: tuple[str, ...]) -> bytes:
-    """What precedes the arrays of a payload."""
-    text = f"[{write_fields(fields)},[{','.join(described)}]]".encode()
-    size = len(text)
-    return b"%b%b%b" % (size.to_bytes(ALIGNED, "little"), text, ZEROS[: -size % ALIGNED])
-
-
 def pack(fields: Mapping[str, Any], columns: Columns = NO_COLUMNS) -> list[Any]:
     """The payload as buffers. Cost: the fields.
 
@@ -132,7 +128,9 @@ def pack(fields: Mapping[str, Any], columns: Columns = NO_COLUMNS) -> list[Any]:
     >>> unpack(b"".join(parts))
     Content(fields={'time': 5}, arrays={'ids': array([1, 2], dtype=int32)})
     """
-    return [pack_head(fields, columns.described), *columns.parts]
+    text = f"[{write_fields(fields)},[{','.join(columns.described)}]]".encode()
+    head = len(text).to_bytes(ALIGNED, "little") + text
+    return [head + bytes(-len(head) % ALIGNED), *columns.parts]
 
 
 def unpack(payload: bytes | memoryview) -> Content:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
+from functools import lru_cache
 from threading import Lock
 from types import TracebackType
 from typing import Any
@@ -19,13 +20,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from triegs.durable.columns import NO_COLUMNS, Columns, RecordBuffer, lay_out, pack_head
+from triegs.durable.columns import (
+    NO_COLUMNS,
+    Columns,
+    RecordBuffer,
+    lay_out,
+    pack,
+    write_fields,
+)
 from triegs.durable.frames import FRAME_SIZE
 from triegs.durable.log import Log
 from triegs.durable.terms import Definer
 from triegs.jit.words import Words
 from triegs.terms.dictionary import Dictionary
 from triegs.windows.encoding import NO_ID, Events
+
+
+NO_NOTES: dict[str, dict[str, Any]] = {}
 
 
 class Kind(IntEnum):
@@ -78,6 +89,13 @@ class Recording:
             journal._settle(self._noted)
 
 
+@lru_cache(16, typed=True)
+def write_rest(strict: bool, time: int | None, malformed: int) -> bytes:
+    """The fields of an epoch after its number; most epochs have the same."""
+    fields = {"strict": strict, "time": time, "malformed": malformed}
+    return f", {write_fields(fields)[1:-1]}".encode()
+
+
 class Journal:
     """Writes the records of one engine. It belongs to the updater.
 
@@ -91,6 +109,7 @@ class Journal:
         self.log = log
         # Every record has the memory limit that applied to it, if any.
         self._always = {} if limit is None else {"limit": limit}
+        self._limit = b"" if limit is None else b', "limit": %d' % limit
         self.positions: dict[str, Any] = {}
         self.last = log.last
         self._noted: dict[str, dict[str, Any]] = {
@@ -166,17 +185,30 @@ class Journal:
         segment, self._segment = self._segment, 0
         self._is_refused = True
         written = {"epoch": epoch, **self._always, **fields, **noted}
-        head = pack_head(written, columns.described)
-        whole = None
-        if columns.record is not None:
-            size = columns.parts[0].nbytes
-            whole = columns.record.put_before(head, FRAME_SIZE, size)
-        if whole is None:
-            sequence = self.log.append(kind, [head, *columns.parts])
-        else:
-            sequence = self.log.append_whole(kind, whole)
+        sequence = self.log.append(kind, pack(written, columns))
         self._is_refused = False
         return Recording(self, sequence, segment, noted)
+
+    def record_rows(
+        self, epoch: int, rows: Words, strict: bool, time: int | None, malformed: int
+    ) -> Recording:
+        """The `record` of an epoch of rows. Every epoch comes here, after kernels that leave little
+        of the interpreter in the caches: so the usual record is written with few calls.
+        """
+        columns = self.describe_rows(rows)
+        buffer = columns.record
+        if buffer is None or any(self._noted.values()):
+            fields = {"strict": strict, "time": time, "malformed": malformed}
+            return self.record(Kind.APPLY, epoch, fields, columns)
+        segment, self._segment = self._segment, 0
+        self._is_refused = True
+        rest = write_rest(strict, time, malformed)
+        described = columns.described[0].encode()
+        text = b'[{"epoch": %d%b%b},[%b]]' % (epoch, self._limit, rest, described)
+        size = columns.parts[0].nbytes
+        sequence = self.log.append_whole(Kind.APPLY, buffer.put_before(text, FRAME_SIZE, size))
+        self._is_refused = False
+        return Recording(self, sequence, segment, NO_NOTES)
 
     def _copy_notes(self) -> dict[str, dict[str, Any]]:
         with self._lock:

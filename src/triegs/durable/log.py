@@ -169,6 +169,7 @@ class Log(Closing):
         self._mark()
 
         self._due = Event()
+        self._is_due = False
         self._closing = Event()
         self._thread: Thread | None = None
         if not isinstance(sync, str):
@@ -229,25 +230,29 @@ class Log(Closing):
         return self._append(sequence, (frame,), len(frame))
 
     def _append(self, sequence: int, frame: Sequence[Buffer], size: int) -> int:
+        # Every epoch comes here: so most conditions are tested before a call.
         if self._is_full:
             self.rotate()
         with self._lock:
-            self._check()
-            begin = self._settle()
+            if self._closed or self._broken:
+                self._check()
+            begin = self._settle() if self._unsettled else self._tail.end
+            end = begin + size
             try:
-                if begin + size > self._reserved:
-                    self._reserve(begin + size)
+                if end > self._reserved:
+                    self._reserve(end)
                 self._write(frame)
             except OSError as error:
                 raise LogFailed(f"a record was not written to {self._folder}: {error}") from error
-            self._tail = Tail(sequence, begin + size, begin)
+            self._tail = Tail(sequence, end, begin)
             self._unsettled = False
-            self._is_full = self._tail.end >= self._segment_bytes
+            self._is_full = end >= self._segment_bytes
             self._records += 1
             self._bytes += size
         if self._policy == "always":
             self._sync_appended()
-        elif self._thread and not self._due.is_set():
+        elif self._thread and not self._is_due:
+            self._is_due = True
             self._due.set()
         return sequence
 
@@ -543,7 +548,9 @@ class Log(Closing):
         while not self._closing.is_set():
             self._due.wait()
             self._closing.wait(seconds)
+            # In this order: an append that comes between is synced below, or the next time.
             self._due.clear()
+            self._is_due = False
             try:
                 self.sync()
             except LogFailed:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from triegs.durable.columns import Columns, RecordBuffer, describe, lay_out
+from triegs.durable.columns import Columns, RecordBuffer, lay_out
 from triegs.durable.undefined import ROOM, find_undefined, write_rows
 from triegs.jit.words import Words
 from triegs.terms.arrays import INTEGER
@@ -33,6 +33,9 @@ class Definer:
     def __init__(self, words: Dictionary, prefix: str) -> None:
         self._words = words
         self._prefix = prefix
+        self._describe_integers = (
+            f',["{prefix}_integers","<i8",[%d]],["{prefix}_integer_ids","<i4",[%d]]'
+        )
         # A byte per id, so that those of a window of terms stay in the nearest cache.
         self._defined = np.zeros(0, np.uint8)
 
@@ -60,7 +63,7 @@ class Definer:
         buffer = RecordBuffer() if record is None else record
         body, halves = buffer.take(ROOM * count_rows)
         count, texts = write_rows(rows, self._words.arrays.spans, self._grow(), body, halves)
-        described = describe("rows", "<i4", count_rows, 3)
+        described = f'["rows","<i4",[{count_rows}, 3]]'
         used = (3 * count_rows + 1) // 2
         if texts:
             found = halves[: -count - 1 : -1].astype(np.int64)
@@ -69,9 +72,8 @@ class Definer:
         if count == 0:
             return Columns((described,), (body[:used],), record)
         used += count + (count + 1) // 2
-        values = describe(f"{self._prefix}_integers", "<i8", count)
-        ids = describe(f"{self._prefix}_integer_ids", "<i4", count)
-        return Columns((described, values, ids), (body[:used],), record)
+        described += self._describe_integers % (count, count)
+        return Columns((described,), (body[:used],), record)
 
     def _grow(self) -> NDArray[Any]:
         """Which ids are defined, for all ids there are."""
