@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from random import Random
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ from tests.durable.small_log import (
 
 from triegs.durable.files import DiskFiles
 from triegs.durable.frames import FRAME_SIZE, GOES_ON, HEADER
-from triegs.durable.log import Found, Log
+from triegs.durable.log import LEAST_RESERVED, Found, Log
 from triegs.errors import LogFailed, StateError
 
 LARGEST_KIND = GOES_ON - 1
@@ -321,6 +322,55 @@ class TestRefusal:
         fill(log, 2)
         log.close()
         assert read(open_log(disk)) == expect(4)
+
+    @pytest.mark.parametrize("sync", ["always", "never"])
+    def test_a_disk_without_room_for_a_record(self, disk, sync):
+        """No byte is written, so nothing is cut or synced; smaller records still fit."""
+        log = open_log(disk, sync=sync)
+        fill(log, 1)
+        log.close()
+        log = open_log(disk, sync=sync)
+        (path,) = segments(disk)
+        before, size = disk.find_size(path), FRAME_SIZE + PAYLOAD
+        disk.room = size + 2 * FRAME_SIZE
+        for _ in range(2):
+            operations = disk.operations
+            with pytest.raises(LogFailed, match=r"was not written.*ENOSPC"):
+                log.append(0, [bytes(500)])
+            assert disk.operations == operations + 2  # asked for much, and for as much as needed
+            assert (disk.find_size(path), log.broken) == (before, None)
+        fill(log, 1)
+        disk.room = 0
+        with pytest.raises(LogFailed, match="ENOSPC"):
+            fill(log, 1)
+        disk.room = 1 << 20
+        fill(log, 2)
+        log.close()
+        assert read(open_log(disk)) == expect(4)
+
+    def test_room_is_reserved_once_for_many_records(self, disk):
+        log = open_log(disk, **NEVER)
+        disk.room = LEAST_RESERVED + 10_000
+        fill(log, 1)
+        left = disk.room
+        assert left < 10_000
+        operations = disk.operations
+        fill(log, 100)
+        assert (disk.operations - operations, disk.room) == (100, left)
+        log.close()
+        assert disk.room == LEAST_RESERVED + 10_000 - 101 * (FRAME_SIZE + PAYLOAD) - FRAME_SIZE
+        assert read(open_log(disk)) == expect(101)
+
+    def test_a_sync_never_finds_the_disk_full(self, disk):
+        """All room that records need was theirs before they were written."""
+        log = open_log(disk, **NEVER)
+        fill(log, 1)
+        disk.room = 0
+        fill(log, 5)
+        log.sync()
+        assert log.synced == 6
+        disk.lose_power(Random(1))
+        assert read(open_log(disk)) == expect(6)
 
     def test_half_a_record_cannot_come_back(self, disk):
         """Zeros, or what is written next, could complete it."""

@@ -36,17 +36,18 @@ class RecordBuffer:
     """Memory for one record at a time: arrays, and before them room for what precedes them."""
 
     def __init__(self) -> None:
-        self._body = np.empty(0, np.int64)
+        self._allocate(0)
+
+    def _allocate(self, words: int) -> None:
+        whole = np.empty(BEFORE // ALIGNED + words, np.int64)
+        self._bytes = memoryview(whole).cast("B")
+        self._body = whole[BEFORE // ALIGNED :]
         self._halves = self._body.view(np.int32)
-        self._bytes = memoryview(b"")
 
     def take(self, words: int) -> tuple[NDArray[Any], NDArray[Any]]:
         """Memory for that many words, and the same by half words."""
         if len(self._body) < words:
-            whole = np.empty(BEFORE // ALIGNED + words, np.int64)
-            self._bytes = memoryview(whole).cast("B")
-            self._body = whole[BEFORE // ALIGNED :]
-            self._halves = self._body.view(np.int32)
+            self._allocate(words)
         return self._body, self._halves
 
     def put_before(self, text: bytes, room: int, size: int) -> memoryview:

@@ -114,10 +114,13 @@ class DiskFile:
 
         Where the system cannot, nothing is reserved, and a full disk refuses a write instead.
         """
-        if size <= self._reserved or ALLOCATE is None:
+        more = size - self._end
+        if size <= self._reserved or more <= 0 or ALLOCATE is None:
             return
-        if ALLOCATE(self._number, KEEP_SIZE, self._end, size - self._end) != 0:
+        while ALLOCATE(self._number, KEEP_SIZE, self._end, more) != 0:
             number = ctypes.get_errno()
+            if number == errno.EINTR:
+                continue
             if number in CANNOT_RESERVE:
                 return
             with suppress(OSError):

@@ -36,6 +36,8 @@ from triegs.terms.dictionary import Dictionary
 from triegs.windows.encoding import NO_ID, Events
 
 
+# The memory for a record of so many rows is kept for the next one.
+FEW_ROWS = 10_000
 NO_NOTES: dict[str, dict[str, Any]] = {}
 
 
@@ -235,7 +237,7 @@ class Journal:
         They are valid until the next call.
         """
         self._begin_record()
-        return self._terms.write_rows(rows, self._rows)
+        return self._terms.write_rows(rows, self._rows if len(rows) <= FEW_ROWS else RecordBuffer())
 
     def describe_events(self, events: Events) -> Columns:
         """Timed events as columns of the next record, with their rows if some were malformed."""
