@@ -113,7 +113,9 @@ class TestRecords:
     def test_sequence_numbers_continue_without_any_record(self, disk):
         log = open_log(disk, segment_bytes=1)
         fill(log, 3)
-        disk.fail(8, Fault())  # the write of a record into the segment made for it, after room for it
+        disk.fail(
+            8, Fault()
+        )  # the write of a record into the segment made for it, after room for it
         with pytest.raises(LogFailed):
             log.append(0, [b"x"])
         log.trim(100)

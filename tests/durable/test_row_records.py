@@ -77,8 +77,9 @@ def test_the_memory_of_many_rows_is_not_kept(monkeypatch):
     written, general = Written(None), Written(None)
     monkeypatch.setattr("triegs.durable.journal.FEW_ROWS", 1)
     for epoch, size in enumerate([1, 500, 2, 1]):
-        for one, is_short in ((written, True), (general, False)):
-            one.write(epoch, ([(1, number, 2, 3) for number in range(size)], False, None, 0), is_short)
+        drawn = [(1, number, 2, 3) for number in range(size)], False, None, 0
+        written.write(epoch, drawn, True)
+        general.write(epoch, drawn, False)
     assert len(written.journal._rows.take(0)[0]) == ROOM
     payloads = [[bytes(record.payload) for record in one.log.read()] for one in (written, general)]
     assert payloads[0] == payloads[1]

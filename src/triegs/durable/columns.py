@@ -40,7 +40,7 @@ class RecordBuffer:
 
     def _allocate(self, words: int) -> None:
         whole = np.empty(BEFORE // ALIGNED + words, np.int64)
-        self._bytes = memoryview(whole).cast("B")
+        self._bytes = whole.data.cast("B")
         self._body = whole[BEFORE // ALIGNED :]
         self._halves = self._body.view(np.int32)
 

@@ -25,7 +25,6 @@ UNFINISHED = ".unfinished"
 MOST_PARTS = 1024
 
 
-
 def load_allocate() -> Any:
     """The call of the system that allocates blocks after the end of a file and leaves its size;
     None where there is none.

@@ -35,7 +35,6 @@ from triegs.jit.words import Words
 from triegs.terms.dictionary import Dictionary
 from triegs.windows.encoding import NO_ID, Events
 
-
 # The memory for a record of so many rows is kept for the next one.
 FEW_ROWS = 10_000
 NO_NOTES: dict[str, dict[str, Any]] = {}
