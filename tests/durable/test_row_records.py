@@ -14,6 +14,7 @@ from triegs.durable.columns import BEFORE, RecordBuffer, unpack
 from triegs.durable.frames import FRAME_SIZE
 from triegs.durable.journal import Journal, Kind
 from triegs.durable.log import Log
+from triegs.durable.terms import TEXT_ROOM
 from triegs.durable.undefined import ROOM
 from triegs.terms.dictionary import Dictionary
 
@@ -80,7 +81,7 @@ def test_the_memory_of_many_rows_is_not_kept(monkeypatch):
         drawn = [(1, number, 2, 3) for number in range(size)], False, None, 0
         written.write(epoch, drawn, True)
         general.write(epoch, drawn, False)
-    assert len(written.journal._rows.take(0)[0]) == ROOM
+    assert len(written.journal._rows.take(0)[0]) == ROOM + TEXT_ROOM
     payloads = [[bytes(record.payload) for record in one.log.read()] for one in (written, general)]
     assert payloads[0] == payloads[1]
 

@@ -12,7 +12,8 @@ from triegs.durable.terms import Definer, Definitions
 from triegs.terms.dictionary import Dictionary
 
 INTEGERS = st.sampled_from([0, 1, 2, -7, 2**31, 2**40, -(2**62)])
-TEXTS = st.sampled_from(["<a:p>", "<a:q>", '"x"@en', '"é"', "_:b"])
+LONG = f'"{"long " * 60}"'  # longer than the memory that a row of it has
+TEXTS = st.sampled_from(["<a:p>", "<a:q>", '"x"@en', '"é"', '"1234567"', "_:b", LONG])
 
 
 def draw_rows(terms):

@@ -43,12 +43,13 @@ class RecordBuffer:
         self._bytes = whole.data.cast("B")
         self._body = whole[BEFORE // ALIGNED :]
         self._halves = self._body.view(np.int32)
+        self._octets = self._body.view(np.uint8)
 
-    def take(self, words: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Memory for that many words, and the same by half words."""
+    def take(self, words: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Memory for at least that many words, and the same by half words and by bytes."""
         if len(self._body) < words:
             self._allocate(words)
-        return self._body, self._halves
+        return self._body, self._halves, self._octets
 
     def put_before(self, text: bytes, room: int, size: int) -> memoryview:
         """Complete a payload: write its text and the length of it directly before the first `size`
