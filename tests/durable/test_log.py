@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -485,7 +486,16 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
     done = subprocess.run([sys.executable, "-c", program], check=False)
     assert done.returncode == -signal.SIGKILL
+    # What was reserved is still so, but no part of the files.
+    reserved = measure_blocks(tmp_path)
     log, found = Log.open(DiskFiles(), tmp_path)
     assert found == Found(1, 10, None)
     assert read(log) == expect(10)
     log.close()
+    if reserved < LEAST_RESERVED:
+        pytest.skip("this file system reserves nothing")
+    assert measure_blocks(tmp_path) < LEAST_RESERVED // 2
+
+
+def measure_blocks(folder: Path) -> int:
+    return sum(512 * path.stat().st_blocks for path in folder.iterdir())
