@@ -116,6 +116,8 @@ class PowerDisk:
     """All of `Files`. What was not synced may be lost; what was is kept.
 
     `faults` has what happens at an operation, by how many that change the disk came before it.
+    `room` is how many bytes more it has room for, if it is not without end. Room that is reserved
+    for a file belongs to it until it is written, cut or closed; what dies leaves it reserved.
     """
 
     def __init__(self) -> None:
@@ -126,6 +128,15 @@ class PowerDisk:
         self.operations = 0
         self.faults: dict[int, Fault] = {}
         self.life = 0
+        self.room: int | None = None
+
+    def take_room(self, size: int) -> int:
+        """How many of these bytes there is room for; they are taken."""
+        if self.room is None:
+            return size
+        taken = max(0, min(size, self.room))
+        self.room -= taken
+        return taken
 
     def fail(self, after: int, fault: Fault, times: int = 1) -> None:
         """Let operations fail, the first of them after so many others."""
@@ -226,6 +237,7 @@ class PowerFile:
         self._content = content
         self._life = disk.life
         self._closed = False
+        self._reserved = 0
 
     def _operate(self) -> Fault | None:
         if self._closed or self._life != self._disk.life:
@@ -236,14 +248,32 @@ class PowerFile:
     def size(self) -> int:
         return len(self._content.seen)
 
+    def reserve(self, size: int) -> None:
+        """Size and content stay, so a loss of power has nothing to lose; a crash leaves nothing."""
+        if fault := self._operate():
+            fault.strike()
+        more = size - max(self._reserved, self.size)
+        if more <= 0:
+            return
+        taken = self._disk.take_room(more)
+        if taken < more:
+            self._give_back(taken)
+            raise OSError(errno.ENOSPC, errno.errorcode[errno.ENOSPC])
+        self._reserved = size
+
     def write(self, parts: Sequence[Buffer]) -> None:
         content = b"".join(memoryview(part).tobytes() for part in parts)
         fault = self._operate()
         kept = content if fault is None else content[: fault.find_room(len(content))]
+        free = max(0, self._reserved - self.size)
+        if len(kept) > free:
+            kept = kept[: free + self._disk.take_room(len(kept) - free)]
         if kept:
             self._content.change((self.size, kept))
         if fault:
             fault.strike()
+        if len(kept) < len(content):
+            raise OSError(errno.ENOSPC, errno.errorcode[errno.ENOSPC])
 
     def sync(self) -> None:
         if fault := self._operate():
@@ -253,10 +283,18 @@ class PowerFile:
     def truncate(self, size: int) -> None:
         if fault := self._operate():
             fault.strike()
+        self._give_back(max(self._reserved, self.size) - size)
+        self._reserved = 0
         self._content.change(size)
 
     def close(self) -> None:
+        if not self._closed and self._life == self._disk.life:
+            self._give_back(max(0, self._reserved - self.size))
         self._closed = True
+
+    def _give_back(self, size: int) -> None:
+        if self._disk.room is not None:
+            self._disk.room += size
 
 
 def read_all(directory: Path) -> dict[Path, bytes]:

@@ -344,7 +344,7 @@ def disk(monkeypatch) -> PowerDisk:
 def test_an_update_is_done_though_its_checkpoint_cannot_begin(disk):
     settings = opening.Settings(None, None, None)
     engine = Engine._open(Path("/engine"), settings, disk, "never", 1)
-    disk.fail(2, Fault(errno.ENOSPC))  # behind a record and its sync: the next segment
+    disk.fail(3, Fault(errno.ENOSPC))  # behind room, a record and its sync: the next segment
     assert engine.apply([("+", 1, "<a:p>", 2)]).epoch == 1
     assert "segment" in engine.metrics()["durable"]["checkpoint_error"]
     disk.faults = {}
@@ -381,7 +381,7 @@ def test_terms_of_a_record_that_was_refused_are_defined_again(disk):
     query = engine.register("SELECT ?x ?y { ?x <a:p> ?y }", name="all")
     engine.apply([("+", "<a:1>", "<a:p>", "<a:2>")])
     find_journal(engine).log.rotate()
-    disk.fail(0, Fault(errno.ENOSPC))
+    disk.fail(1, Fault(errno.ENOSPC))  # behind room for it
     with pytest.raises(LogFailed):
         engine.apply([("+", "<a:2>", "<a:p>", "<a:1>")])
     disk.faults = {}

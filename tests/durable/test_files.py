@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 from tests.durable.disk import Fault, PowerDisk
 
-from triegs.durable.files import MOST_PARTS, DiskFiles, Files
+from triegs.durable.files import KEEP_SIZE, MOST_PARTS, DiskFiles, Files
 
 
 @pytest.fixture(params=["disk", "power"])
@@ -49,6 +50,112 @@ def test_what_is_written_is_read(files, folder):
     again.write([b"?"])
     again.close()
     assert files.read(path) == b"one!?"
+
+
+def test_reserved_room_is_not_content(files, folder):
+    path = folder / "file"
+    file = files.open(path)
+    file.write([b"one"])
+    file.reserve(10_000)
+    assert (file.size, files.find_size(path), files.read(path)) == (3, 3, b"one")
+    file.reserve(10)
+    file.write([b"two"])
+    file.write([b"three", b"four"])
+    file.sync()
+    assert files.read(path) == b"onetwothreefour"
+    file.truncate(6)
+    file.reserve(50_000)
+    file.write([b"!"])
+    file.close()
+    assert files.read(path) == b"onetwo!"
+
+
+def measure_blocks(path: Path) -> int:
+    return 512 * path.stat().st_blocks
+
+
+def test_blocks_are_reserved_and_given_back(tmp_path):
+    path = tmp_path / "file"
+    file = DiskFiles().open(path)
+    file.write([b"x"])
+    file.reserve(1 << 20)
+    if measure_blocks(path) < 1 << 20:
+        pytest.skip("this file system reserves nothing")
+    file.write([bytes(5_000)])
+    assert path.stat().st_size == 5_001
+    file.truncate(10)
+    file.sync()
+    assert measure_blocks(path) < 1 << 16
+    file.reserve(1 << 20)
+    file.close()
+    assert (path.stat().st_size, measure_blocks(path) < 1 << 16) == (10, True)
+
+
+def test_room_that_is_not_there(tmp_path):
+    path = tmp_path / "file"
+    file = DiskFiles().open(path)
+    file.write([b"x"])
+    file.reserve(1 << 16)
+    if measure_blocks(path) < 1 << 16:
+        pytest.skip("this file system reserves nothing")
+    with pytest.raises(OSError, match=r"."):
+        file.reserve(1 << 60)
+    assert measure_blocks(path) < 1 << 16
+    file.write([b"y"])
+    file.close()
+    assert path.read_bytes() == b"xy"
+
+
+def test_a_file_in_which_nothing_can_be_reserved():
+    """A device has no blocks; a file system may be unable to, and is written all the same."""
+    file = DiskFiles().open(Path("/dev/null"))
+    file.reserve(100)
+    file.write([b"x"])
+    file.close()
+
+
+def test_a_system_that_can_reserve_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr("triegs.durable.files.ALLOCATE", None)
+    file = DiskFiles().open(tmp_path / "file")
+    file.reserve(1 << 60)
+    file.write([b"x"])
+    file.close()
+    assert (tmp_path / "file").read_bytes() == b"x"
+
+
+def test_a_reservation_that_a_signal_interrupts(tmp_path, monkeypatch):
+    calls = []
+
+    def interrupt(*given: int) -> int:
+        calls.append(given)
+        ctypes.set_errno(errno.EINTR)
+        return -1 if len(calls) < 3 else 0
+
+    monkeypatch.setattr("triegs.durable.files.ALLOCATE", interrupt)
+    file = DiskFiles().open(tmp_path / "file")
+    file.write([b"x"])
+    file.reserve(100)
+    assert calls == 3 * [(file._number, KEEP_SIZE, 1, 99)]
+    file.close()
+
+
+def test_the_simulated_disk_runs_out_of_room():
+    disk = PowerDisk()
+    disk.room = 10
+    file, other = disk.open(Path("/file")), disk.open(Path("/other"))
+    file.reserve(6)
+    with pytest.raises(OSError, match="ENOSPC"):
+        other.reserve(5)
+    with pytest.raises(OSError, match="ENOSPC"):
+        other.write([b"abcde"])
+    assert disk.read(Path("/other")) == b"abcd"
+    file.write([b"123456"])
+    with pytest.raises(OSError, match="ENOSPC"):
+        file.write([b"7"])
+    other.truncate(1)
+    file.reserve(9)
+    file.close()
+    assert disk.room == 3
 
 
 def test_more_buffers_than_one_call_takes(files, folder):

@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
@@ -27,7 +29,7 @@ from tests.durable.small_log import (
 
 from triegs.durable.files import DiskFiles
 from triegs.durable.frames import FRAME_SIZE, GOES_ON, HEADER
-from triegs.durable.log import Found, Log
+from triegs.durable.log import LEAST_RESERVED, Found, Log
 from triegs.errors import LogFailed, StateError
 
 LARGEST_KIND = GOES_ON - 1
@@ -112,7 +114,9 @@ class TestRecords:
     def test_sequence_numbers_continue_without_any_record(self, disk):
         log = open_log(disk, segment_bytes=1)
         fill(log, 3)
-        disk.fail(7, Fault())  # the write of a record into the segment made for it
+        disk.fail(
+            8, Fault()
+        )  # the write of a record into the segment made for it, after room for it
         with pytest.raises(LogFailed):
             log.append(0, [b"x"])
         log.trim(100)
@@ -283,7 +287,7 @@ class TestSync:
 
     def test_a_failed_sync_in_the_background(self, disk):
         log = open_log(disk, sync=1)
-        disk.fail(1, Fault())
+        disk.fail(2, Fault())
         fill(log, 1)
         with pytest.raises(LogFailed, match="a sync failed"):
             log.wait(1, timeout=60)
@@ -312,8 +316,9 @@ class TestRefusal:
     def test_a_full_disk(self, disk, settings, room):
         log = open_log(disk, **settings)
         fill(log, 2)
-        for _ in range(2):
-            disk.fail(0, Fault(errno.ENOSPC, room))
+        # The first time room is reserved; it was given back with what was written of the record.
+        for place in (0, 1):
+            disk.fail(place, Fault(errno.ENOSPC, room))
             with pytest.raises(LogFailed, match="ENOSPC"):
                 log.append(0, [bytes(100)])
             assert not log.broken
@@ -321,10 +326,59 @@ class TestRefusal:
         log.close()
         assert read(open_log(disk)) == expect(4)
 
+    @pytest.mark.parametrize("sync", ["always", "never"])
+    def test_a_disk_without_room_for_a_record(self, disk, sync):
+        """No byte is written, so nothing is cut or synced; smaller records still fit."""
+        log = open_log(disk, sync=sync)
+        fill(log, 1)
+        log.close()
+        log = open_log(disk, sync=sync)
+        (path,) = segments(disk)
+        before, size = disk.find_size(path), FRAME_SIZE + PAYLOAD
+        disk.room = size + 2 * FRAME_SIZE
+        for _ in range(2):
+            operations = disk.operations
+            with pytest.raises(LogFailed, match=r"was not written.*ENOSPC"):
+                log.append(0, [bytes(500)])
+            assert disk.operations == operations + 2  # asked for much, and for as much as needed
+            assert (disk.find_size(path), log.broken) == (before, None)
+        fill(log, 1)
+        disk.room = 0
+        with pytest.raises(LogFailed, match="ENOSPC"):
+            fill(log, 1)
+        disk.room = 1 << 20
+        fill(log, 2)
+        log.close()
+        assert read(open_log(disk)) == expect(4)
+
+    def test_room_is_reserved_once_for_many_records(self, disk):
+        log = open_log(disk, **NEVER)
+        disk.room = LEAST_RESERVED + 10_000
+        fill(log, 1)
+        left = disk.room
+        assert left < 10_000
+        operations = disk.operations
+        fill(log, 100)
+        assert (disk.operations - operations, disk.room) == (100, left)
+        log.close()
+        assert disk.room == LEAST_RESERVED + 10_000 - 101 * (FRAME_SIZE + PAYLOAD) - FRAME_SIZE
+        assert read(open_log(disk)) == expect(101)
+
+    def test_a_sync_never_finds_the_disk_full(self, disk):
+        """All room that records need was theirs before they were written."""
+        log = open_log(disk, **NEVER)
+        fill(log, 1)
+        disk.room = 0
+        fill(log, 5)
+        log.sync()
+        assert log.synced == 6
+        disk.lose_power(Random(1))
+        assert read(open_log(disk)) == expect(6)
+
     def test_half_a_record_cannot_come_back(self, disk):
         """Zeros, or what is written next, could complete it."""
         log = open_log(disk, **NEVER)
-        disk.fail(0, Fault(errno.ENOSPC, 1000))
+        disk.fail(1, Fault(errno.ENOSPC, 1000))
         with pytest.raises(LogFailed):
             log.append(0, [bytes(100)])
         (path,) = segments(disk)
@@ -432,7 +486,16 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
     done = subprocess.run([sys.executable, "-c", program], check=False)
     assert done.returncode == -signal.SIGKILL
+    # What was reserved is still so, but no part of the files.
+    reserved = measure_blocks(tmp_path)
     log, found = Log.open(DiskFiles(), tmp_path)
     assert found == Found(1, 10, None)
     assert read(log) == expect(10)
     log.close()
+    if reserved < LEAST_RESERVED:
+        pytest.skip("this file system reserves nothing")
+    assert measure_blocks(tmp_path) < LEAST_RESERVED // 2
+
+
+def measure_blocks(folder: Path) -> int:
+    return sum(512 * path.stat().st_blocks for path in folder.iterdir())

@@ -40,6 +40,8 @@ class Life:
         self.segment_bytes = random.choice([1, 150, 2_000])
         # A disk that refuses now and then, or a sound one.
         self.fault_rate = random.choice([0.0, 0.3])
+        # One that others fill and empty, too, or one without end.
+        self.full_rate = random.choice([0.0, 0.2])
         self.log: Log | None = None
         self.kept: list[Known] = []
         self.doubt: Known | None = None
@@ -52,6 +54,8 @@ class Life:
     def step(self) -> None:
         if self.random.random() < self.fault_rate:
             self.plan_fault(self.random.randrange(6))
+        if self.random.random() < self.full_rate:
+            self.disk.room = self.random.choice([None, None, 0, 60, 700, 20_000, 400_000])
         if self.log is None:
             if self.random.random() < 0.5:
                 self.lose_power()
@@ -141,7 +145,7 @@ class Life:
         self.power_lost = True
 
     def open(self) -> None:
-        refuses = bool(self.disk.faults)
+        refuses = bool(self.disk.faults) or self.disk.room is not None
         try:
             log, found = Log.open(
                 self.disk, FOLDER, sync=self.sync, segment_bytes=self.segment_bytes

@@ -12,7 +12,8 @@ from triegs.durable.terms import Definer, Definitions
 from triegs.terms.dictionary import Dictionary
 
 INTEGERS = st.sampled_from([0, 1, 2, -7, 2**31, 2**40, -(2**62)])
-TEXTS = st.sampled_from(["<a:p>", "<a:q>", '"x"@en', '"é"', "_:b"])
+LONG = f'"{"long " * 60}"'  # longer than the memory that a row of it has
+TEXTS = st.sampled_from(["<a:p>", "<a:q>", '"x"@en', '"é"', '"1234567"', "_:b", LONG])
 
 
 def draw_rows(terms):
@@ -45,15 +46,12 @@ def test_rows_read_back_are_those_that_were_written(records, segments, before):
     theirs, ours = Dictionary(), Dictionary()
     ours.encode_terms(before)
     writer, reader = Definer(theirs, "term"), Definitions(ours, "term")
-    stamp = 0
     for number, rows in enumerate(records):
         if number in segments:
-            stamp = 0
             writer.begin()
             reader.close(0)
-        stamp += 1
         given_rows = encode(theirs, rows)
-        arrays = carry(writer.write_rows(given_rows, stamp))
+        arrays = carry(writer.write_rows(given_rows))
         theirs.settle(np.abs(given_rows), 1)  # from now on held
         reader.take(arrays)
         assert decode(ours, reader.read_rows(arrays)) == decode(theirs, given_rows)
@@ -64,24 +62,25 @@ def test_rows_read_back_are_those_that_were_written(records, segments, before):
 def test_a_term_is_defined_once_in_a_segment_unless_its_id_was_given_to_another():
     words = Dictionary()
     writer = Definer(words, "term")
+    words.on_free.append(writer.forget)
     rows = encode(words, [(1, 5, 6, 7)])
-    assert sorted(carry(writer.write_rows(rows, 1))["term_integers"]) == [5, 6, 7]
+    assert sorted(carry(writer.write_rows(rows))["term_integers"]) == [5, 6, 7]
     words.settle(rows, 1)
-    assert "term_integers" not in carry(writer.write_rows(rows, 2))
+    assert "term_integers" not in carry(writer.write_rows(rows))
     # They go, and others get their ids.
     words.settle(rows * [-1, 1, 1, 1], 2)
     words.collect(9)
     again = encode(words, [(1, 15, 16, 17)])
     assert set(again[0, 1:]) == set(rows[0, 1:])
-    arrays = carry(writer.write_rows(again, 3))
+    arrays = carry(writer.write_rows(again))
     assert sorted(arrays["term_integers"]) == [15, 16, 17]
     words.settle(again, 9)
     writer.begin()
-    assert sorted(carry(lay_out(writer.define(again[0, 1:], 1)))["term_integers"]) == [15, 16, 17]
+    assert sorted(carry(lay_out(writer.define(again[0, 1:])))["term_integers"]) == [15, 16, 17]
 
 
 def test_no_rows_and_no_columns():
     words = Dictionary()
     empty = np.empty((0, 4), np.int64)
-    assert carry(Definer(words, "term").write_rows(empty, 1))["rows"].shape == (0, 3)
+    assert carry(Definer(words, "term").write_rows(empty))["rows"].shape == (0, 3)
     assert carry(NO_COLUMNS) == {}

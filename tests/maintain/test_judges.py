@@ -67,7 +67,7 @@ class World:
         self.ids = np.array(self.dictionary.encode_terms(terms), np.int64)
         read = self.dictionary.read_terms if reads else None
         self.judges = Judges(self.dictionary.decode_one, read)
-        self.dictionary.on_free = self.judges.forget
+        self.dictionary.on_free.append(self.judges.forget)
 
     def check(self, expression: Expression, variables: list[str], rows: np.ndarray) -> None:
         """Rows of indexes into `terms`."""
@@ -238,7 +238,7 @@ def test_reused_ids_are_judged_again() -> None:
 def test_freed_ids_are_reported() -> None:
     dictionary = Dictionary()
     told: list[int] = []
-    dictionary.on_free = lambda ids: told.extend(ids.tolist())
+    dictionary.on_free.append(lambda ids: told.extend(ids.tolist()))
     ids = dictionary.encode_terms(range(3000))
     dictionary.acquire(ids, 1)
     assert dictionary.collect(1) == 0

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
+import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from time import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -22,11 +25,35 @@ UNFINISHED = ".unfinished"
 MOST_PARTS = 1024
 
 
+def load_allocate() -> Any:
+    """The call of the system that allocates blocks after the end of a file and leaves its size;
+    None where there is none.
+    """
+    if sys.platform != "linux":
+        return None
+    call = getattr(ctypes.CDLL(None, use_errno=True), "fallocate", None)
+    if call is not None:
+        call.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+    return call
+
+
+ALLOCATE = load_allocate()
+KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE
+#: What a system says that cannot reserve in this file.
+CANNOT_RESERVE = (errno.EOPNOTSUPP, errno.ENOSYS, errno.ENODEV, errno.EINVAL)
+
+
 class File(Protocol):
     """A file that is open for appending."""
 
     @property
-    def size(self) -> int: ...
+    def size(self) -> int:
+        """Where the next write begins."""
+
+    def reserve(self, size: int) -> None:
+        """Reserve room, so that the disk cannot be full before the file has this size; the content
+        and the size do not change. An OSError says that there is no such room.
+        """
 
     def write(self, parts: Sequence[Buffer]) -> None:
         """Append all of it, or raise an OSError; then a prefix of it may be written."""
@@ -34,7 +61,8 @@ class File(Protocol):
     def sync(self) -> None:
         """On return, the content survives a power loss; the name may not, see `sync_folder`."""
 
-    def truncate(self, size: int) -> None: ...
+    def truncate(self, size: int) -> None:
+        """Cut, and write there next. Reserved room is given back."""
 
     def close(self) -> None: ...
 
@@ -72,21 +100,45 @@ class DiskFile:
     """A file of the operating system."""
 
     def __init__(self, path: Path) -> None:
-        self._number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+        self._number = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        self._end = os.fstat(self._number).st_size
+        self._reserved = 0
 
     @property
     def size(self) -> int:
-        return os.fstat(self._number).st_size
+        return self._end
+
+    def reserve(self, size: int) -> None:
+        """Allocate blocks after the end. Cost: one system call.
+
+        Where the system cannot, nothing is reserved, and a full disk refuses a write instead.
+        """
+        more = size - self._end
+        if size <= self._reserved or more <= 0 or ALLOCATE is None:
+            return
+        while ALLOCATE(self._number, KEEP_SIZE, self._end, more) != 0:
+            number = ctypes.get_errno()
+            if number == errno.EINTR:
+                continue
+            if number in CANNOT_RESERVE:
+                return
+            with suppress(OSError):
+                self.truncate(self._end)  # a part may be allocated
+            raise OSError(number, os.strerror(number))
+        self._reserved = size
 
     def write(self, parts: Sequence[Buffer]) -> None:
         """Append all of it. Cost: one system call, if the disk has room."""
-        views = [memoryview(part) for part in parts]
-        if len(views) <= MOST_PARTS:
-            written = os.writev(self._number, views)
-            if written == sum(view.nbytes for view in views):
+        if len(parts) == 1:
+            part = parts[0]
+            written = os.pwrite(self._number, part, self._end)
+            if written == memoryview(part).nbytes:
+                self._advance(written)
                 return
+            self._advance(written)
         else:
             written = 0
+        views = [memoryview(part) for part in parts]
         # An empty view cannot be cast.
         rest = [view.cast("B") for view in views if view.nbytes]
         while True:
@@ -95,16 +147,26 @@ class DiskFile:
             if not rest:
                 return
             rest[0] = rest[0][written:]
-            written = os.writev(self._number, rest[:MOST_PARTS])
+            written = os.pwritev(self._number, rest[:MOST_PARTS], self._end)
+            self._advance(written)
+
+    def _advance(self, written: int) -> None:
+        self._end += written
 
     def sync(self) -> None:
         sync_data(self._number)
 
     def truncate(self, size: int) -> None:
         os.ftruncate(self._number, size)
+        self._end, self._reserved = size, 0
 
     def close(self) -> None:
-        """Close. Idempotent, because the descriptor may belong to another file by then."""
+        """Close, and give back what was reserved. Idempotent, because the descriptor may belong to
+        another file by then.
+        """
+        if self._number >= 0 and self._reserved > self._end:
+            with suppress(OSError):
+                self.truncate(self._end)
         number, self._number = self._number, -1
         if number >= 0:
             os.close(number)

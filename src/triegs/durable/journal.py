@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
+from functools import lru_cache
 from threading import Lock
 from types import TracebackType
 from typing import Any
@@ -19,12 +20,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from triegs.durable.columns import NO_COLUMNS, Columns, lay_out, pack
+from triegs.durable.columns import (
+    NO_COLUMNS,
+    Columns,
+    RecordBuffer,
+    lay_out,
+    pack,
+    write_fields,
+)
+from triegs.durable.frames import FRAME_SIZE
 from triegs.durable.log import Log
 from triegs.durable.terms import Definer
 from triegs.jit.words import Words
 from triegs.terms.dictionary import Dictionary
 from triegs.windows.encoding import NO_ID, Events
+
+# The memory for a record of so many rows is kept for the next one.
+FEW_ROWS = 10_000
+NO_NOTES: dict[str, dict[str, Any]] = {}
 
 
 class Kind(IntEnum):
@@ -77,6 +90,13 @@ class Recording:
             journal._settle(self._noted)
 
 
+@lru_cache(16, typed=True)
+def write_rest(strict: bool, time: int | None, malformed: int) -> bytes:
+    """The fields of an epoch after its number; most epochs have the same."""
+    fields = {"strict": strict, "time": time, "malformed": malformed}
+    return f", {write_fields(fields)[1:-1]}".encode()
+
+
 class Journal:
     """Writes the records of one engine. It belongs to the updater.
 
@@ -90,20 +110,20 @@ class Journal:
         self.log = log
         # Every record has the memory limit that applied to it, if any.
         self._always = {} if limit is None else {"limit": limit}
+        self._limit = b"" if limit is None else b', "limit": %d' % limit
         self.positions: dict[str, Any] = {}
         self.last = log.last
         self._noted: dict[str, dict[str, Any]] = {
             "positions": {}, "holds": {}, "stopped": {}, "refusing": {},
         }  # fmt: skip
         self._lock = Lock()
-        self._segment = self._stamp = 0
+        self._segment = 0
         self._is_refused = False  # whether the log refused the last record
         self._terms = Definer(words, "term")
         self._identities = Definer(identities, "identity")
-
-    def forget_terms(self, ids: Words) -> None:
-        """Define these terms again when a record needs them; see `Definer.forget`."""
-        self._terms.forget(ids)
+        self._rows = RecordBuffer()
+        words.on_free.append(self._terms.forget)
+        identities.on_free.append(self._identities.forget)
 
     def note(self, positions: Mapping[str, Any]) -> None:
         """Commit a copy of these positions with the next record; raises for what JSON cannot
@@ -170,6 +190,27 @@ class Journal:
         self._is_refused = False
         return Recording(self, sequence, segment, noted)
 
+    def record_rows(
+        self, epoch: int, rows: Words, strict: bool, time: int | None, malformed: int
+    ) -> Recording:
+        """The `record` of an epoch of rows. Every epoch comes here, after kernels that leave little
+        of the interpreter in the caches: so the usual record is written with few calls.
+        """
+        columns = self.describe_rows(rows)
+        buffer = columns.record
+        if buffer is None or any(self._noted.values()):
+            fields = {"strict": strict, "time": time, "malformed": malformed}
+            return self.record(Kind.APPLY, epoch, fields, columns)
+        segment, self._segment = self._segment, 0
+        self._is_refused = True
+        rest = write_rest(strict, time, malformed)
+        described = columns.described[0].encode()
+        text = b'[{"epoch": %d%b%b},[%b]]' % (epoch, self._limit, rest, described)
+        size = columns.parts[0].nbytes
+        sequence = self.log.append_whole(Kind.APPLY, buffer.put_before(text, FRAME_SIZE, size))
+        self._is_refused = False
+        return Recording(self, sequence, segment, NO_NOTES)
+
     def _copy_notes(self) -> dict[str, dict[str, Any]]:
         with self._lock:
             return {what: dict(values) for what, values in self._noted.items() if values}
@@ -186,11 +227,16 @@ class Journal:
 
     def define(self, ids: Words) -> Columns:
         """The definitions that the next record needs for these terms."""
-        return lay_out(self._terms.define(ids, self._next_stamp()))
+        self._begin_record()
+        return lay_out(self._terms.define(ids))
 
     def describe_rows(self, rows: Words) -> Columns:
-        """Rows ``(change, subject, predicate, object)`` as columns of the next record."""
-        return self._terms.write_rows(rows, self._next_stamp())
+        """Rows ``(change, subject, predicate, object)`` as columns of the next record.
+
+        They are valid until the next call.
+        """
+        self._begin_record()
+        return self._terms.write_rows(rows, self._rows if len(rows) <= FEW_ROWS else RecordBuffer())
 
     def describe_events(self, events: Events) -> Columns:
         """Timed events as columns of the next record, with their rows if some were malformed."""
@@ -198,17 +244,15 @@ class Journal:
         found: dict[str, NDArray[Any]] = {"times": events.times}
         if len(events.ids) and (events.ids != NO_ID).any():
             found["ids"] = events.ids.astype(np.int32)
-            found.update(self._identities.define(events.ids, self._stamp))
+            found.update(self._identities.define(events.ids))
         if events.kept is not None:
             found["places"] = events.kept
         return rows + lay_out(found)
 
-    def _next_stamp(self) -> int:
-        """The number of the next record among those of its segment that define terms."""
+    def _begin_record(self) -> None:
+        """Find out in which segment the next record is: in a new one, nothing is defined."""
         segment = self.log.prepare()
         if segment != self._segment:
-            self._segment, self._stamp = segment, 0
+            self._segment = segment
             self._terms.begin()
             self._identities.begin()
-        self._stamp += 1
-        return self._stamp

@@ -25,6 +25,7 @@ from triegs.durable.frames import (
     HEADER,
     MARK,
     FrameError,
+    frame_whole,
     make_frame,
     make_header,
     read_frame,
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 SEGMENT_BYTES = 64 << 20
+# Room is reserved as long as the segment is already, within these bounds: a small log stays small.
+LEAST_RESERVED, MOST_RESERVED = 256 << 10, 16 << 20
 
 # When records are synced: with each append, that many milliseconds after it, or on demand.
 Sync = Literal["always", "never"] | float
@@ -156,6 +159,8 @@ class Log(Closing):
         self._firsts = [segment.first for segment in segments] or [1]
         self._file, self._tail, self._marked = self._resume(segments[-1] if segments else None)
         self._synced = self._tail.last
+        # Up to this offset of the newest segment the disk has room for certain.
+        self._reserved = 0
         # Only `append` sets this: a mark that fills a segment must not begin the next one between
         # the definitions that a record needs there and the record.
         self._is_full = self._tail.end >= segment_bytes
@@ -164,6 +169,7 @@ class Log(Closing):
         self._mark()
 
         self._due = Event()
+        self._is_due = False
         self._closing = Event()
         self._thread: Thread | None = None
         if not isinstance(sync, str):
@@ -204,7 +210,8 @@ class Log(Closing):
     def append(self, kind: int, parts: Sequence[Buffer]) -> int:
         """Append a record and return its sequence number.
 
-        Cost: a checksum and one system call; with the policy "always" also a sync. After
+        Cost: a checksum and one system call, now and then another one that reserves room; with the
+        policy "always" also a sync. After
         `LogFailed` the record is not in the log. The next append may succeed, unless the disk can
         no longer be trusted; then every append fails until the log is reopened.
         """
@@ -212,22 +219,40 @@ class Log(Closing):
             raise ValueError(f"the kind of a record must be from 0 to {GOES_ON - 1}, not {kind}")
         sequence = self._tail.last + 1
         frame, size = make_frame(sequence, kind, parts)
-        self.prepare()
+        return self._append(sequence, frame, size)
+
+    def append_whole(self, kind: int, frame: memoryview) -> int:
+        """Like `append`, of a record whose parts are together, and a multiple of 8 bytes: after
+        `FRAME_SIZE` bytes, which are overwritten.
+        """
+        sequence = self._tail.last + 1
+        frame_whole(sequence, kind, frame)
+        return self._append(sequence, (frame,), len(frame))
+
+    def _append(self, sequence: int, frame: Sequence[Buffer], size: int) -> int:
+        # Every epoch comes here: so most conditions are tested before a call.
+        if self._is_full:
+            self.rotate()
         with self._lock:
-            self._check()
-            begin = self._settle()
+            if self._closed or self._broken:
+                self._check()
+            begin = self._settle() if self._unsettled else self._tail.end
+            end = begin + size
             try:
+                if end > self._reserved:
+                    self._reserve(end)
                 self._write(frame)
             except OSError as error:
                 raise LogFailed(f"a record was not written to {self._folder}: {error}") from error
-            self._tail = Tail(sequence, begin + size, begin)
+            self._tail = Tail(sequence, end, begin)
             self._unsettled = False
-            self._is_full = self._tail.end >= self._segment_bytes
+            self._is_full = end >= self._segment_bytes
             self._records += 1
             self._bytes += size
         if self._policy == "always":
             self._sync_appended()
-        elif self._thread and not self._due.is_set():
+        elif self._thread and not self._is_due:
+            self._is_due = True
             self._due.set()
         return sequence
 
@@ -362,8 +387,8 @@ class Log(Closing):
             return self._make_segment(first), Tail(first - 1, HEADER.size, None), first - 1
         file = self._files.open(newest.file)
         try:
-            if newest.problem:
-                file.truncate(newest.good_bytes)
+            # Also if it is intact, to give back what was reserved after it.
+            file.truncate(newest.good_bytes)
             # What was cut must not reappear after what is appended from now on.
             file.sync()
             self._files.sync_folder(self._folder)
@@ -404,6 +429,7 @@ class Log(Closing):
             with suppress(OSError):
                 self._file.close()
             self._file = file
+            self._reserved = 0
             self._firsts.append(first)
             self._is_full = False
             self._tail = Tail(first - 1, HEADER.size, None)
@@ -417,6 +443,23 @@ class Log(Closing):
                 self._files.sync_folder(self._folder)
         except OSError as error:
             self._fail(f"an unfinished segment was not removed: {error}", error)
+
+    def _reserve(self, end: int) -> None:
+        """Reserve room on the disk: for a record up to `end`, and for more if there is that much.
+
+        So a full disk refuses a record before any byte of it is written, and never a sync.
+        """
+        self._reserved = 0
+        more = min(max(end, LEAST_RESERVED), MOST_RESERVED)
+        for size in (end + more, end):
+            try:
+                self._file.reserve(size)
+            except OSError:
+                if size == end:
+                    raise
+            else:
+                self._reserved = size
+                return
 
     def _write(self, frame: Sequence[Buffer]) -> None:
         """Write after the tail, all or nothing; the caller moves the tail."""
@@ -432,6 +475,7 @@ class Log(Closing):
         if self._unsettled:
             try:
                 self._file.truncate(self._tail.end)
+                self._reserved = 0
             except OSError as error:
                 self._fail(f"bytes after the end of the log were not removed: {error}", error)
             # Else they could reappear after a power loss, completed by what is written next.
@@ -461,6 +505,7 @@ class Log(Closing):
             if begin is not None:
                 with self._lock, suppress(OSError):
                     self._file.truncate(begin)
+                    self._reserved = 0
                     self._tail = Tail(last - 1, begin, None)
             raise
 
@@ -503,7 +548,9 @@ class Log(Closing):
         while not self._closing.is_set():
             self._due.wait()
             self._closing.wait(seconds)
+            # In this order: an append that comes between is synced below, or the next time.
             self._due.clear()
+            self._is_due = False
             try:
                 self.sync()
             except LogFailed:

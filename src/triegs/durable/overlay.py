@@ -22,6 +22,9 @@ class MemoryFile:
     def size(self) -> int:
         return len(self.data)
 
+    def reserve(self, size: int) -> None:
+        """Nothing to do: memory has room."""
+
     def write(self, parts: Sequence[Buffer]) -> None:
         for part in parts:
             self.data += memoryview(part).cast("B")

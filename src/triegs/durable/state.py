@@ -8,7 +8,6 @@ first to name.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -91,28 +90,26 @@ def list_sections(taken: Capture, engine: RecoverableEngine) -> Iterator[Section
     yield Section(HEAD, {**taken.fields, "windows": taken.windows.fields})
     terms = Definer(engine.dictionary, "term")
     identities = Definer(engine.windows.identities, "identity")
-    stamps = count(1)
     for stream, is_pending, events in list_chunks(taken.windows, CHUNK_ROWS):
-        stamp = next(stamps)
         more = {
             "times": events.times,
             "ids": events.ids,
             "arrivals": events.arrivals,
-            **identities.define(events.ids, stamp),
+            **identities.define(events.ids),
         }
         changes = events.rows[:, 0]
         if not changes.all():  # some were deleted within the window
             more["counts"] = changes
-        columns = terms.write_rows(events.rows, stamp) + lay_out(more)
+        columns = terms.write_rows(events.rows) + lay_out(more)
         yield Section(EVENTS, {"stream": stream, "pending": is_pending}, columns)
     for rows, counts in list_rows(taken):
-        columns = terms.write_rows(rows, next(stamps))
+        columns = terms.write_rows(rows)
         if counts.max() > 1:
             columns += lay_out({"counts": counts})
         yield Section(ROWS, {}, columns)
     for name, saved in taken.answers.items():
         keys = np.ascontiguousarray(saved.keys).reshape(-1)
-        defined = terms.define(keys[keys >= 0], next(stamps))
+        defined = terms.define(keys[keys >= 0])
         columns = lay_out({**saved._asdict(), "keys": keys, **defined})
         yield Section(ANSWERS, {"aggregate": name, "width": saved.keys.shape[1]}, columns)
 

@@ -14,68 +14,85 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from triegs.durable.columns import Columns, describe, lay_out
-from triegs.durable.undefined import ROOM, find_undefined, write_rows
+from triegs.durable.columns import Columns, RecordBuffer, lay_out
+from triegs.durable.undefined import ROOM, find_undefined, write_rows, write_texts
 from triegs.jit.words import Words
 from triegs.terms.arrays import INTEGER
 from triegs.terms.decoder import measure_terms, write_terms
 from triegs.terms.dictionary import Dictionary
 
 Arrays = dict[str, NDArray[Any]]
+#: So many more words per row are for new texts; if they take more, they are written elsewhere.
+TEXT_ROOM = 16
 
 
 class Definer:
-    """Writes the definitions that a record needs of the terms of one dictionary."""
+    """Writes the definitions that a record needs of the terms of one dictionary.
+
+    It must `forget` what the dictionary frees, because the ids are given to other terms.
+    """
 
     def __init__(self, words: Dictionary, prefix: str) -> None:
         self._words = words
         self._prefix = prefix
-        self._stamps = np.zeros(0, np.int32)
+        self._describe_integers = (
+            f',["{prefix}_integers","<i8",[%d]],["{prefix}_integer_ids","<i4",[%d]]'
+        )
+        self._describe_texts = (
+            f',["{prefix}_text_ids","<i4",[%d]],["{prefix}_offsets","<i8",[%d]]'
+            f',["{prefix}_texts","|u1",[%d]]'
+        )
+        # A byte per id, so that those of a window of terms stay in the nearest cache.
+        self._defined = np.zeros(0, np.uint8)
 
     def begin(self) -> None:
-        """A segment begins: nothing is defined. Cost: four bytes per id."""
-        self._stamps.fill(0)
+        """A segment begins: nothing is defined. Cost: a byte per id."""
+        self._defined.fill(0)
 
     def forget(self, ids: Words) -> None:
-        """Define these ids again when a record needs them: they may have had other terms before."""
-        known = ids[ids < len(self._stamps)]
-        self._stamps[known] = 0
+        """Define these ids again when a record needs them: they have other terms then."""
+        self._grow()[ids] = 0
 
-    def define(self, ids: Words, stamp: int) -> Arrays:
-        """The definitions of these terms that record `stamp`, from 1, needs. Cost: the ids."""
-        births = self._words.arrays.births
+    def define(self, ids: Words) -> Arrays:
+        """The definitions of these terms that a record needs. Cost: the ids."""
         found = np.empty(len(ids), np.int64)
-        count = find_undefined(ids, births, self._grow(len(births)), stamp, found)
+        count = find_undefined(ids, self._grow(), found)
         return write_definitions(self._words, found[:count], self._prefix) if count else {}
 
-    def write_rows(self, rows: Words, stamp: int) -> Columns:
-        """Rows ``(change, subject, predicate, object)`` for record `stamp`, with the definitions
-        that it needs. Cost: one pass over the rows, if the new terms are integers.
-        """
-        births, spans = self._words.arrays.births, self._words.arrays.spans
-        body = np.empty(ROOM * len(rows), np.int64)
-        halves = body.view(np.int32)
-        stamps = self._grow(len(births))
-        count, texts = write_rows(rows, births, spans, stamps, stamp, body, halves)
-        described = describe("rows", "<i4", len(rows), 3)
-        used = (3 * len(rows) + 1) // 2
-        if texts:
-            found = halves[: -count - 1 : -1].astype(np.int64)
-            defined = lay_out(write_definitions(self._words, found, self._prefix))
-            return Columns((described,), (body[:used],)) + defined
-        if count == 0:
-            return Columns((described,), (body[:used],))
-        values = describe(f"{self._prefix}_integers", "<i8", count)
-        ids = describe(f"{self._prefix}_integer_ids", "<i4", count)
-        return Columns((described, values, ids), (body[: used + count + (count + 1) // 2],))
+    def write_rows(self, rows: Words, record: RecordBuffer | None = None) -> Columns:
+        """Rows ``(change, subject, predicate, object)`` for a record, with the definitions that it
+        needs. Cost: one pass over the rows, and the new terms.
 
-    def _grow(self, size: int) -> NDArray[Any]:
-        """The stamps of at least that many ids."""
-        if len(self._stamps) < size:
-            stamps = np.zeros(size, np.int32)
-            stamps[: len(self._stamps)] = self._stamps
-            self._stamps = stamps
-        return self._stamps
+        With a buffer, the columns are valid until it is used again.
+        """
+        size = len(rows)
+        words = self._words.arrays
+        memory = RecordBuffer() if record is None else record
+        body, halves, octets = memory.take((ROOM + TEXT_ROOM) * size)
+        count, texts, length = write_rows(rows, words.spans, self._grow(), body, halves)
+        described = f'["rows","<i4",[{size}, 3]]'
+        used = (3 * size + 1) // 2
+        if count:
+            described += self._describe_integers % (count, count)
+            used += count + (count + 1) // 2
+        if texts:
+            end = len(halves) - 3 * size
+            ids = halves[end - texts : end].astype(np.int64)
+            if used + 2 * texts + 1 + length // 8 + 1 > len(body):
+                defined = lay_out(write_definitions(self._words, ids, self._prefix))
+                return Columns((described,), (body[:used],)) + defined
+            described += self._describe_texts % (texts, texts + 1, length)
+            used = write_texts(ids, words.spans, words.heap, body, halves, octets, used)
+        return Columns((described,), (body[:used],), record)
+
+    def _grow(self) -> NDArray[Any]:
+        """Which ids are defined, for all ids there are."""
+        size = len(self._words.arrays.births)
+        if len(self._defined) < size:
+            larger = np.zeros(size, np.uint8)
+            larger[: len(self._defined)] = self._defined
+            self._defined = larger
+        return self._defined
 
 
 def write_definitions(words: Dictionary, ids: Words, prefix: str) -> Arrays:

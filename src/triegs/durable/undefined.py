@@ -6,53 +6,47 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from triegs.jit.jit import inlined, kernel
+from triegs.jit.jit import kernel, short_kernel
 from triegs.jit.words import Words
-from triegs.terms.arrays import INTEGER, UNBORN
+from triegs.terms.arrays import INTEGER, Bytes
+from triegs.terms.spelling import copy_bytes
 
 #: More words than `write_rows` needs for a row of three terms. Each takes half a word and, if it is
-#: defined, half a word for its id, half a word of scratch, and one for its value.
-ROOM = 9
-
-
-@inlined
-def is_undefined(term: int, births: Words, stamps: NDArray[Any], stamp: int) -> bool:
-    """Whether record `stamp` of a segment must define a term. `stamps` has by id the last record
-    that did, or 0. A term without references yet may have the id of one that was freed.
-    """
-    last = stamps[term]
-    return bool(last == 0 or (births[term] == UNBORN and last != stamp))
+#: defined, half a word for its id, one for its value, and half a word of scratch of each kind.
+ROOM = 10
 
 
 @kernel
-def find_undefined(
-    ids: Words, births: Words, stamps: NDArray[Any], stamp: int, found: Words
-) -> int:
-    """Find the terms that need a definition, each once; -1 is no term. Returns how many."""
+def find_undefined(ids: Words, defined: NDArray[Any], found: Words) -> int:
+    """Find the terms that need a definition, each once; -1 is no term. Returns how many.
+
+    `defined` has by id whether the segment defines it.
+    """
     count = 0
     for term in ids:
-        if term >= 0 and is_undefined(term, births, stamps, stamp):
-            stamps[term] = stamp
+        if term >= 0 and not defined[term]:
+            defined[term] = 1
             found[count] = term
             count += 1
     return count
 
 
-@kernel
+@short_kernel
 def write_rows(
-    rows: Words, births: Words, spans: Words, stamps: NDArray[Any], stamp: int, body: Words,
-    halves: NDArray[Any],
-) -> tuple[int, int]:  # fmt: skip
-    """Write three 32-bit numbers per row and then, if all terms that need a definition are
-    integers, their values and their ids, each once. `halves` is `body` by half words.
+    rows: Words, spans: Words, defined: NDArray[Any], body: Words, halves: NDArray[Any]
+) -> tuple[int, int, int]:
+    """Write three 32-bit numbers per row, and then the values and the ids of the integers that need
+    a definition, each once. `halves` is `body` by half words.
 
-    A deletion has the complement of its subject. Returns how many terms are defined, and how many
-    of them are not integers; their ids are also in the last half words, from the end.
+    A deletion has the complement of its subject. Returns how many integers are defined, how many
+    texts need a definition, and the length of those. The ids of the texts are in the last half
+    words but three per row, from the end.
     """
     size = rows.shape[0]
     values = (3 * size + 1) // 2
     end = len(halves)
-    count = texts = 0
+    texts_end = end - 3 * size
+    count = texts = length = 0
     for row in range(size):
         subject = rows[row, 1]
         halves[3 * row] = subject if rows[row, 0] > 0 else ~subject
@@ -60,12 +54,16 @@ def write_rows(
         halves[3 * row + 2] = rows[row, 3]
         for column in range(1, 4):
             term = rows[row, column]
-            if is_undefined(term, births, stamps, stamp):
-                stamps[term] = stamp
-                body[values + count] = spans[term, 0]
-                texts += spans[term, 1] != INTEGER
-                count += 1
-                halves[end - count] = term
+            if not defined[term]:
+                defined[term] = 1
+                if spans[term, 1] == INTEGER:
+                    body[values + count] = spans[term, 0]
+                    count += 1
+                    halves[end - count] = term
+                else:
+                    length += spans[term, 1]
+                    texts += 1
+                    halves[texts_end - texts] = term
     if size % 2:
         halves[3 * size] = 0
     ids = 2 * (values + count)
@@ -73,4 +71,32 @@ def write_rows(
         halves[ids + number] = halves[end - 1 - number]
     if count % 2:
         halves[ids + count] = 0
-    return count, texts
+    return count, texts, length
+
+
+@short_kernel
+def write_texts(
+    ids: Words, spans: Words, heap: Bytes, body: Words, halves: NDArray[Any], octets: Bytes,
+    start: int,
+) -> int:  # fmt: skip
+    """Write the ids of texts, the offsets of their bytes and the bytes, from a word of `body` on;
+    `octets` is `body` by bytes. Returns the word after them.
+    """
+    count = len(ids)
+    for number in range(count):
+        halves[2 * start + number] = ids[number]
+    if count % 2:
+        halves[2 * start + count] = 0
+    offsets = start + (count + 1) // 2
+    begin = 8 * (offsets + count + 1)
+    end = begin
+    body[offsets] = 0
+    for number in range(count):
+        term = ids[number]
+        copy_bytes(octets, end, heap, spans[term, 0], spans[term, 1])
+        end += spans[term, 1]
+        body[offsets + 1 + number] = end - begin
+    while end % 8:
+        octets[end] = 0
+        end += 1
+    return end // 8

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from triegs.durable.journal import Kind
 from triegs.engine.report import LoggedReport, Report
 from triegs.engine.state import FEW_TERMS, EngineState
 from triegs.errors import InvalidUpdate
@@ -152,9 +151,8 @@ class Epochs:
         if state.journal is None:
             version, refused = self._apply_rows(rows, strict)
         else:
-            fields = {"strict": strict, "time": time, "malformed": len(malformed)}
-            columns = state.journal.describe_rows(rows)
-            with state.journal.record(Kind.APPLY, state.epoch, fields, columns):
+            record = state.journal.record_rows
+            with record(state.epoch, rows, strict, time, len(malformed)):
                 version, refused = self._apply_rows(rows, strict)
         return self.conclude(batch, Epoch(version, refused))
 

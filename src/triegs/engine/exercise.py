@@ -107,8 +107,8 @@ def _run_terms() -> None:
             words.decode(rows[:, 1].astype(np.int32))
             TermArray().load(lambda: words.arrays)
         words.collect(2)
-        Definer(words, "term").define(np.array([0]), 1)
-        Definer(words, "term").write_rows(rows, 1)
+        Definer(words, "term").define(np.array([0]))
+        Definer(words, "term").write_rows(rows)
     words.check()
 
 

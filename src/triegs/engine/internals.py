@@ -70,8 +70,6 @@ class EngineInternals(EngineState):
         with self.update():
             with self.record(Kind.RULES, rules=str(rules)):
                 self.windows.reasoning.load(rules)
-                if self.journal is not None:  # constants are referenced without a definition
-                    self.journal.forget_terms(self.windows.reasoning.constants)
             self.free_terms()
             self.end_epoch()
 

@@ -67,7 +67,7 @@ class EngineState:
         self.store = store
         judges = Judges(self.dictionary.decode_one, self.dictionary.read_terms)
         self.core = CompiledCore(store, self._encode, judges, options.mode, self.dictionary)
-        self.dictionary.on_free = self.core.forget_terms
+        self.dictionary.on_free.append(self.core.forget_terms)
         self.clock = Clock(store)
         self.windows = Windows(
             self.core, self.dictionary, store, self.clock, options.event_time, options.window

@@ -84,8 +84,8 @@ class Dictionary:
         self._array = TermArray()
         #: The base of plain names, for decoding them.
         self.base = ""
-        #: Called with freed ids before they can be reused.
-        self.on_free: Callable[[Words], None] | None = None
+        #: Each is called with freed ids before they can be reused.
+        self.on_free: list[Callable[[Words], None]] = []
 
     @property
     def arrays(self) -> Arrays:
@@ -296,9 +296,9 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
         if cached:
             self._interner.forget_cached(kept[:cached])
         if freed:
-            if self.on_free is not None:
-                end = self._interner.meta[FREE_IDS]
-                self.on_free(self._interner.arrays.free[end - freed : end])
+            end = self._interner.meta[FREE_IDS]
+            for note_freed in self.on_free:
+                note_freed(self._interner.arrays.free[end - freed : end])
             self._interner.give_room_back()
             self._array.shrink(self._interner.meta[TOP])
 

@@ -124,11 +124,6 @@ class Reasoning:
         self._rows, self._leaves = np.empty(256, np.int64), np.empty(64, np.int64)
 
     @property
-    def constants(self) -> Words:
-        """The ids of the terms that rules name."""
-        return np.array(self._constants, np.int64)
-
-    @property
     def is_used(self) -> bool:
         return self._program is not None
 
