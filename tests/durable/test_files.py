@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from tests.durable.disk import Fault, PowerDisk
 
-from triegs.durable.files import KEEP_SIZE, MOST_PARTS, DiskFiles, Files
+from triegs.durable.files import KEEP_SIZE, MOST_PARTS, DiskFile, DiskFiles, Files
 
 
 @pytest.fixture(params=["disk", "power"])
@@ -74,13 +74,19 @@ def measure_blocks(path: Path) -> int:
     return 512 * path.stat().st_blocks
 
 
-def test_blocks_are_reserved_and_given_back(tmp_path):
-    path = tmp_path / "file"
+def open_reserved(path: Path, size: int) -> DiskFile:
+    """A file with one byte, and room for so many."""
     file = DiskFiles().open(path)
     file.write([b"x"])
-    file.reserve(1 << 20)
-    if measure_blocks(path) < 1 << 20:
+    file.reserve(size)
+    if measure_blocks(path) < size:
         pytest.skip("this file system reserves nothing")
+    return file
+
+
+def test_blocks_are_reserved_and_given_back(tmp_path):
+    path = tmp_path / "file"
+    file = open_reserved(path, 1 << 20)
     file.write([bytes(5_000)])
     assert path.stat().st_size == 5_001
     file.truncate(10)
@@ -93,11 +99,7 @@ def test_blocks_are_reserved_and_given_back(tmp_path):
 
 def test_room_that_is_not_there(tmp_path):
     path = tmp_path / "file"
-    file = DiskFiles().open(path)
-    file.write([b"x"])
-    file.reserve(1 << 16)
-    if measure_blocks(path) < 1 << 16:
-        pytest.skip("this file system reserves nothing")
+    file = open_reserved(path, 1 << 16)
     with pytest.raises(OSError, match=r"."):
         file.reserve(1 << 60)
     assert measure_blocks(path) < 1 << 16
