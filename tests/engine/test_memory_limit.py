@@ -244,13 +244,13 @@ def test_windows_of_one_stream_refuse_an_event_together():
     engine.register(PATHS, "slow", window=Window(400, slide=40))
     lost = 0
     for start in range(0, 400, 10):
-        engine.push([(start + 1, n, P, start) for n in range(1_800)])
+        engine.push([(start + 1, n, P, start) for n in range(1_200)])
         for published in engine.advance(to=start + 10):
             lost += len(published.refused)
             if published.refused:
                 assert published.time % 40 == 0
         with fast.snapshot() as snapshot:
-            assert snapshot.count() <= 4 * 1_800
+            assert snapshot.count() <= 4 * 1_200
     assert lost
     engine.advance(to=1_000)
     assert read(engine, "fast") == read(engine, "slow") == Counter()

@@ -88,10 +88,7 @@ def test_sums_are_applied_to_sets_of_every_size(shape, seed):
     exercise(shape, seed)
 
 
-SIZES = [0, 1, 2, 4, 5, 8, 9, 10, 11, 16, 17, 20, 21, 32, 33, 42, 43, 64, 65, 130]
-
-
-@pytest.mark.parametrize("sizes", list(pairwise(SIZES)))
+@pytest.mark.parametrize("sizes", list(pairwise([0, 1, 2, 4, 5, 8, 9, 16, 17, 32, 33, 70])))
 @pytest.mark.parametrize("spread", [1, 32, 1024])
 def test_a_set_grows_and_shrinks_in_one_epoch(sizes, spread):
     """From each size to the next and back, then to nothing: every class of blocks, and hubs."""
@@ -150,7 +147,7 @@ def test_an_arena_that_is_full_in_any_order_leaves_all_orders_as_they_were():
 
         return run
 
-    for spare in range(0, 1 << 16, 32):
+    for spare in range(0, 1 << 16, 128):
         bench.run_step = run_in(spare)
         try:
             bench.compare(before, *bench.run_epoch(changes))

@@ -55,7 +55,7 @@ for arity in range(5):
 packed = PackedStore(memory_limit=SMALLEST_LIMIT)
 relation = packed.create("r", 2)
 for shape in range(3):
-    keys = [[(n, 1), (7, 5 * n), (n // 13, n % 13)][shape] for n in range(2_500)]
+    keys = [[(n, 1), (7, 5 * n), (n // 13, n % 13)][shape] for n in range(1_500)]
     for key in keys:
         relation.set(key, 2)
     packed.publish()

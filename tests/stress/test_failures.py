@@ -189,7 +189,7 @@ def test_an_epoch_without_room_changes_nothing_and_succeeds_once_there_is_room()
 
 def test_deleting_makes_room():
     engine, query, _, number, failed = make_full()
-    few = number // 20
+    few = number // 150
     gone = [triple("-", f"s{i % 97}", "p", f"o{i}") for i in range(few)]
     for update in gone:  # one by one: each takes little room itself
         assert engine.apply([update]).refused == ()

@@ -19,6 +19,7 @@ from triegs.store.contract import StoreCorrupt
 from triegs.store.kernels.layout import (
     ARITY,
     BARE,
+    BARE_LARGEST,
     BARE_SMALLEST,
     BITS,
     BUMP,
@@ -39,12 +40,11 @@ from triegs.store.kernels.layout import (
     GROWN,
     HEAD,
     HEIGHT_SHIFT,
-    KIND,
+    LARGEST,
     LAYOUT_SHIFT,
     LEVELS,
     LOAD,
     LOAD_SHIFT,
-    LONG,
     LOW,
     MERGE_AT,
     NODE_CLASS,
@@ -53,7 +53,6 @@ from triegs.store.kernels.layout import (
     PLAIN,
     RANKED,
     RETAINED,
-    ROOM_SHIFT,
     RUN_LISTS,
     RUN_WORDS,
     RUNS,
@@ -64,6 +63,7 @@ from triegs.store.kernels.layout import (
     SHARED_WORDS,
     SLOT_WORDS,
     SLOTS,
+    SMALLEST,
     START,
     SUMMED,
     SUMMED_CLASS,
@@ -75,12 +75,6 @@ from triegs.store.room import CLASS_WORDS
 from triegs.store.versions import VersionedArena
 
 Nodes = dict[int, int]  # offset to class
-#: The words that the ids of a block take, by its kind and class; negative if it is long.
-ROOMS = {
-    **{(0, size_class): room for size_class, room in enumerate((1, 2, 5, 10, 21, 32))},
-    **{(BARE, size_class): 0 for size_class in range(4)},
-    **{(LONG, size_class): -room for size_class, room in enumerate((2, 4, 8, 16, 32, 48, 64))},
-}
 Counts = tuple[int, int]  # of answers and rows
 
 
@@ -235,23 +229,22 @@ class Visit:
         if size_class == SHARED_CLASS:
             return [(self.read_shared(reference, shift), 1, 0)]
         content = self.read(reference, size_class, parent_birth)
-        kind, room, size = content[1] & KIND, content[1] >> ROOM_SHIFT, content[1] & LOW
-        slots = BARE_SMALLEST << size_class
-        if kind != BARE:
-            slots = -room if kind == LONG else 2 * room
+        is_bare = bool(content[1] & BARE)
+        slots, size = (BARE_SMALLEST if is_bare else SMALLEST) << size_class, content[1] & LOW
         if not (slots // 4 if size_class else 0) < size <= slots:
             raise fail(4, self.where, f"the block at {reference} has {size} of {slots} entries")
-        if kind == LONG:
-            keys = content[HEAD : HEAD + size]
-        else:
+        if is_bare:
             at = 2 * (reference + HEAD)
             keys = self.known.halves[at : at + size].tolist()
-        start = HEAD + abs(room)
-        words = content[start : start + size] if room else [1] * size
+            words = [1] * size
+        else:
+            keys = content[HEAD : HEAD + size]
+            words = content[HEAD + slots : HEAD + slots + size]
         least, most = min(keys), max(keys)
-        if kind != (LONG if most >= ID_LIMIT else BARE if words.count(1) == size else 0):
-            raise fail(4, self.where, f"the block at {reference} is not of the kind of its entries")
-        if kind == BARE and size == 1 and shift == 0:
+        if is_bare != (most < ID_LIMIT and words.count(1) == size):
+            kind = "bare" if is_bare else "plain"
+            raise fail(4, self.where, f"the block at {reference} must not be {kind}")
+        if is_bare and size == 1 and shift == 0:
             raise fail(14, self.where, f"the block at {reference} must be a shared one")
         mask = (1 << shift) - 1
         if least < 0 or most >= KEY_LIMIT or any(key & mask != low_bits for key in keys):
@@ -266,10 +259,9 @@ class Visit:
         header = int(self.words[block + 1])
         if header == SHARED_HEADER:
             return SHARED_CLASS
-        size_class, kind = header >> CLASS_SHIFT & CLASS, header & KIND
-        room = ROOMS.get((kind, size_class))
-        fixed = header - (header & LOW)
-        if room is None or fixed != size_class << CLASS_SHIFT | kind | room << ROOM_SHIFT:
+        size_class = header >> CLASS_SHIFT & CLASS
+        largest, bare = (BARE_LARGEST, BARE) if header & BARE else (LARGEST, 0)
+        if size_class > largest or header != header & LOW | size_class << CLASS_SHIFT | bare:
             raise fail(4, self.where, f"the block at {block} has the header {header:#x}")
         return size_class
 

@@ -19,7 +19,7 @@ from triegs.store.kernels.layout import (
 )
 from triegs.store.kernels.memory import WORD_BYTES, give_back
 
-CLASS_WORDS = (6, 10, 18, 34, 66, 98, 130)
+CLASS_WORDS = (6, 10, 18, 34, 66, 98)
 #: Inserts leave this much free under a limit, enough for one change.
 RESERVE_BYTES = ROOM_WORDS * WORD_BYTES
 #: A limit may be exceeded by, and a store may hold as unusable free space, 1 / LIMIT_FRACTION.

@@ -38,7 +38,7 @@ from triegs.store.kernels.cursors import (
 from triegs.store.kernels.layout import (
     BITS,
     DIGIT,
-    FULL_BLOCK,
+    FULL_BARE,
     HEAD,
     LOG_FULL,
     LOW,
@@ -110,8 +110,8 @@ def meet_blocks(
     x_header, y_header = load(words, x + 1), load(words, y + 1)
     x_size, y_size = x_header & LOW, y_header & LOW
     x_room, y_room = room_of(x_header), room_of(y_header)
-    if x_size <= 2 or (y_room >= 0 and y_size <= FEW_HALVES):
-        found = -1 if x_size == FULL_BLOCK else bit(x_size) - 1
+    if x_size <= 2 or (y_room == 0 and y_size <= FEW_HALVES):
+        found = -1 if x_size == FULL_BARE else bit(x_size) - 1
     elif y_size <= FEW_IDS:
         found = filter_few(words, x, x_header, y, y_header)
     else:
@@ -183,7 +183,7 @@ def meet_sets(
                 both &= both - 1
             depth += 1
         else:
-            if top + FULL_BLOCK * stride > load(work, RUNS_END):
+            if top + FULL_BARE * stride > load(work, RUNS_END):
                 return -1
             if x & 1:
                 top = probe_block(words, work, y, x, depth, top, stride, y_word, x_word)

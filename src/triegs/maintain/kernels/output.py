@@ -55,16 +55,14 @@ from triegs.store.kernels.arena import drop
 from triegs.store.kernels.blocks import (
     class_for,
     class_of_block,
-    combine,
     copy_entries,
     entry_key,
     entry_word,
     find_entry,
-    kind_of,
+    is_bare_entry,
     make_block,
     room_of,
     slots_of,
-    words_of,
     write_entry,
 )
 from triegs.store.kernels.free import has_room
@@ -73,9 +71,9 @@ from triegs.store.kernels.layout import (
     BITS,
     DIGIT,
     FAULTS,
+    FULL_BARE,
     FULL_BLOCK,
     HEAD,
-    KIND,
     LOG_FULL,
     LOW,
     NODE_CLASS,
@@ -220,21 +218,16 @@ def count_shared(work: Words, at: int, arity: int) -> int:
 
 
 @inlined
-def find_left_kind(words: Words, work: Words, block: int, header: int, changed: int) -> int:
-    """The kind of a block with what stays of one that is not bare, given the new counts of changed
-    entries.
-    """
-    own, room = header & KIND, room_of(header)
-    kind = BARE
+def is_left_bare(words: Words, work: Words, block: int, header: int, changed: int) -> bool:
+    """Whether what stays of a block could be bare, given the new counts of changed entries."""
+    room = room_of(header)
     for index in range(header & LOW):
         word = entry_word(words, block, room, index)
         if (changed >> index) & 1:
             word = load(work, CHANGED + index)
-        if word != 0:
-            kind = combine(kind, kind_of(entry_key(words, block, room, index), word))
-            if kind == own:
-                break
-    return kind
+        if word != 0 and not is_bare_entry(entry_key(words, block, room, index), word):
+            return False
+    return True
 
 
 @inlined
@@ -282,7 +275,7 @@ def copy_all(
             store(work, REMOVED + removed, index)
             removed += 1
         elif room != 0:
-            store(words, words_of(target, room) + index, word)
+            store(words, target + HEAD + room + index, word)
     while removed > 0:
         removed -= 1
         size -= 1
@@ -307,18 +300,19 @@ def change_block(
     size, room = header & LOW, room_of(header)
     olds = load(work, SCRATCH)
     changed, inserted, left = 0, 0, size
-    kind, left_kind = BARE, BARE
+    bare = BARE if size == 0 else header & BARE
     for here in range(first, end, stride):
         key, change = last_id(work, here, stride, arity), load(work, here + stride - 1)
         index = find_entry(words, block, header, key)
         old = 0
         if index == size:
-            if inserted == FULL_BLOCK:
+            if inserted == FULL_BARE:
                 return NOT_DONE
             store(work, ADDED + 2 * inserted, key)
             store(work, ADDED + 2 * inserted + 1, change)
             inserted += 1
-            kind = combine(kind, kind_of(key, change))
+            if not is_bare_entry(key, change):
+                bare = 0
         else:
             old = entry_word(words, block, room, index)
             new, overflow = checked_add(old, change)
@@ -330,32 +324,35 @@ def change_block(
             if new == 0:
                 left -= 1
             elif new != 1:
-                left_kind = 0
+                bare = 0
         store(work, olds, old)
         olds += 1
     count = left + inserted
-    if count > FULL_BLOCK:
+    if room != 0 and count <= FULL_BLOCK and is_left_bare(words, work, block, header, changed):
+        bare = BARE
+        for number in range(inserted):
+            word = load(work, ADDED + 2 * number + 1)
+            if not is_bare_entry(load(work, ADDED + 2 * number), word):
+                bare = 0
+    if count > (FULL_BARE if bare else FULL_BLOCK):
         return NOT_DONE
-    if room != 0:
-        left_kind = find_left_kind(words, work, block, header, changed)
-    kind = combine(kind, left_kind)
     size_class = class_of_block(header)
     if count == 0:
         if size != 0:
             drop(words, block, size_class)
             store(words, at, 0)
         return -size
-    if count == 1 and kind == BARE:
+    if count == 1 and bare:
         store(words, at, share_block(words, find_left(words, work, block, header, changed)))
         if size != 0:
             drop(words, block, size_class)
         return 1 - size
     slots = slots_of(header)
     new_class = size_class
-    is_alike = size != 0 and kind == header & KIND
+    is_alike = size != 0 and bare == header & BARE
     if not is_alike or count > slots or (size_class > 0 and count <= slots >> 2):
-        new_class = class_for(count, kind)
-    target = make_block(words, count, new_class, kind)
+        new_class = class_for(count, bare)
+    target = make_block(words, count, new_class, bare)
     new_room = room_of(load(words, target + 1))
     if is_alike and new_class >= size_class:
         kept = copy_all(words, work, target, new_room, block, room, size, changed)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from triegs.maintain.kernels.tables import MOST_LEVELS, MOST_VALUES, MOST_WORDS
 from triegs.store.kernels.cursors import CURSOR_WORDS
-from triegs.store.kernels.layout import FULL_BLOCK
+from triegs.store.kernels.layout import FULL_BARE
 
 RAW = CURSOR_WORDS  # offset of the emissions
 SCRATCH = RAW + 1  # offset of the other buffer of that size
@@ -39,8 +39,8 @@ FRAMES = WORDS_AT + MOST_WORDS
 SIEVE_WORDS = 16
 SIEVE = FRAMES + 64  # a bitmap of the ids of a block
 CHANGED = SIEVE + SIEVE_WORDS  # new counts, by their index in a block
-REMOVED = CHANGED + FULL_BLOCK  # indices in a block
-IDS = REMOVED + FULL_BLOCK  # the ids of a request to a judge
+REMOVED = CHANGED + FULL_BARE  # indices in a block
+IDS = REMOVED + FULL_BARE  # the ids of a request to a judge
 BUCKETS = IDS + MOST_VALUES
 DIGIT_BITS = 13  # maximum
 MOST_GROUPS = 16
@@ -49,7 +49,7 @@ ADDED = GROUPS + 64  # new entries of a block: [id, count]
 # Of the next seeds of a delta, the words that their probes of roots lead to; of the next keys of a
 # product, the addresses of their words in its factors.
 SEEDS_AHEAD, PROBES_AHEAD = 16, 8
-AHEAD = ADDED + 2 * FULL_BLOCK
+AHEAD = ADDED + 2 * FULL_BARE
 LEVELS = AHEAD + SEEDS_AHEAD * PROBES_AHEAD  # LEVEL_STATE words each
 
 # State of a level: a cursor, then its run (start, next entry, end), and the weight; for a range its

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from triegs.jit.jit import inlined, kernel
 from triegs.jit.words import Words, bit, load, population, store, trailing_zeros
-from triegs.store.kernels.blocks import room_of, words_of
+from triegs.store.kernels.blocks import room_of
 from triegs.store.kernels.epochs import leaf_class_of, push_below, push_walk
 from triegs.store.kernels.free import release, size_words
 from triegs.store.kernels.layout import (
@@ -86,7 +86,7 @@ def move_below(words: Words, used: Words, before: Words, word: int, sets: int, h
     elif sets > 0:
         header = load(words, node + 1)
         for index in range(header & LOW):
-            move_reference(words, used, before, words_of(node, room_of(header)) + index)
+            move_reference(words, used, before, node + HEAD + room_of(header) + index)
 
 
 @kernel

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from triegs.jit.jit import inlined, kernel, short_kernel
 from triegs.jit.words import WIDE, Words, load, spread, store, trailing_zeros, widen_halves
-from triegs.store.kernels.blocks import entry_key, entry_word, room_of, words_of
+from triegs.store.kernels.blocks import entry_key, entry_word, room_of
 from triegs.store.kernels.layout import (
     BITS,
     DIGIT,
@@ -214,22 +214,27 @@ def copy_set(
             widen_halves(out, keys + step, words, 2 * at + step)
             spread(out, found + step, 1)
         return size
-    if room > 0:  # behind the ids are at least as many words
-        for step in range(0, size, WIDE):
-            widen_halves(out, keys + step, words, 2 * at + step)
-    else:
+    if room == 2:
         for step in range(size):
             store(out, keys + step, load(words, at + step))
-    at = words_of(reference, room)
-    for step in range(0, size - 3, 4):
+            store(out, found + step, load(words, at + 2 + step))
+        return size
+    # Here they come in fours.
+    for step in range(0, size, 4):
+        first, second = load(words, at + step), load(words, at + step + 1)
+        third, fourth = load(words, at + step + 2), load(words, at + step + 3)
+        store(out, keys + step, first)
+        store(out, keys + step + 1, second)
+        store(out, keys + step + 2, third)
+        store(out, keys + step + 3, fourth)
+    at += room
+    for step in range(0, size, 4):
         first, second = load(words, at + step), load(words, at + step + 1)
         third, fourth = load(words, at + step + 2), load(words, at + step + 3)
         store(out, found + step, first)
         store(out, found + step + 1, second)
         store(out, found + step + 2, third)
         store(out, found + step + 3, fourth)
-    for step in range(size & ~3, size):
-        store(out, found + step, load(words, at + step))
     return size
 
 

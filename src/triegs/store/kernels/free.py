@@ -40,10 +40,8 @@ PART = 16  # joining must gain at least one sixteenth of the free words
 
 @inlined
 def size_words(size_class: int) -> int:
-    """The size in words of a node or block: 6, 10, 18, 34, 66, 98 or 130."""
-    if size_class == SUMMED_CLASS:
-        return SUMMED_WORDS
-    return HEAD + (4 << min(size_class, SUMMED_CLASS))
+    """The size in words of a node or block: 6, 10, 18, 34 or 66; 98 for a summed node."""
+    return SUMMED_WORDS if size_class == SUMMED_CLASS else HEAD + (4 << size_class)
 
 
 @inlined

@@ -10,7 +10,7 @@
 
 A node is `[birth, bitmap, 32 words]`, a block `[birth, size and class, keys…, words…]`. A summed
 node is `[birth, bitmap, 32 words, 32 answers, 32 rows]`: two counts beside each word, for the
-subtree below it. The first two words have the same form in all of them, so one allocator with seven
+subtree below it. The first two words have the same form in all of them, so one allocator with six
 sizes serves them all.
 """
 
@@ -25,14 +25,14 @@ LOW = (1 << 32) - 1  # bitmap: the children; the high half flags touched keys
 
 HEAD = 2  # words before the payload of a node or block
 ID_LIMIT = 1 << 31
-# The header of a block is its size, then its class, its kind, and its room, which is signed; see
-# `triegs.store.kernels.blocks`.
-CLASS_SHIFT = 32
-LONG = 1 << 39  # flags a block with ids of 64 bits
-BARE = 1 << 40  # flags a block without words
-KIND = BARE | LONG
-ROOM_SHIFT = 41
+# A block of class 0 to 4 has 4, 8, 16, 32 or 64 words. A plain block has two for each entry, a bare
+# one has two entries in each; see `triegs.store.kernels.blocks`.
+SMALLEST = 2  # slots of a plain block of class 0
+LARGEST = 4  # largest class of plain blocks
 BARE_SMALLEST = 8  # slots of a bare block of class 0
+BARE_LARGEST = 3  # largest class of bare blocks: 64 entries fit a bitmap
+CLASS_SHIFT = 32  # the header of a block is its size, and from this bit up its class
+BARE = 1 << 40  # flags a bare block
 NODE_CLASS = 3  # a node with 32 children is as large as a plain block of 16 entries
 NODE_WORDS = HEAD + FANOUT
 SUMMED_CLASS = 5
@@ -43,10 +43,11 @@ SHARED_BIRTH = 1 << 62
 PAGE_BITS = 3  # a page has the shared blocks of so many ids as fit a node
 SUMMED_WORDS = HEAD + 3 * FANOUT
 SUMMED = -1 << 63  # bitmap flag of a hub or inner trie node: it is a summed node
-CLASSES = 7  # ascending in size
+CLASSES = 6
 CLASS_BITS = 3
 CLASS = (1 << CLASS_BITS) - 1  # masks the class in a chunk entry
-FULL_BLOCK = 64  # a block of so many entries becomes a hub; as many bits as a word has
+FULL_BLOCK = SMALLEST << LARGEST  # a plain block of so many entries becomes a hub
+FULL_BARE = BARE_SMALLEST << BARE_LARGEST  # a bare one of so many
 # The high half of a hub's bitmap has its load: the entries in the blocks below it, plus
 # `FULL_BLOCK` for each hub below it. So a load below `FULL_BLOCK` is the number of entries, and a
 # change updates only the lowest hub on its path.
@@ -56,9 +57,16 @@ LOAD = (1 << 29) - 1  # masks the load after shifting
 # A hub becomes a block again at a load of `MERGE_AT`. The gap prevents thrashing. A hub that has
 # had a load above `GROWN_AT` is flagged by the next removal and merges as soon as its load is
 # below `FULL_BLOCK`: the removals since then pay for it.
-MERGE_AT = 56
-GROWN_AT = 96
+MERGE_AT = 28
+GROWN_AT = 48
 GROWN = 1 << 62
+# A hub whose children are all bare becomes a bare block already at `BARE_MERGE_AT`, or just below
+# `FULL_BARE` if it has had a load of `BARE_GROWN_AT`. That is examined at few loads, because it
+# means to visit all children.
+BARE_MERGE_AT = 56
+BARE_GROWN_AT = 96
+BARE_GROWN = 1 << 61
+EXAMINED = 8  # at multiples of this load
 
 HEIGHT_SHIFT = 56  # a root is an offset, with the height of its trie from this bit up
 OFFSET = (1 << HEIGHT_SHIFT) - 1
@@ -85,11 +93,11 @@ EMPTIED = 139  # whether a logged change emptied a leaf since the list was opene
 SPLIT = 140  # offset of the last block that became a summed hub, 0 if none since it was cleared
 SPLIT_SHIFT = 141  # bits of an id used by the hubs above that one
 FREE = 142  # first free node of each class
-FREE_COUNT = 149  # number of free nodes of each class
-RUNS = 156  # first run too short for any node, then by the largest class that fits
+FREE_COUNT = 148  # number of free nodes of each class
+RUNS = 154  # first run too short for any node, then by the largest class that fits
 RUN_LISTS = CLASSES + 1
-RUN_WORDS = 164  # total words of all runs
-SPLIT_STACK = 165  # while counting below a hub: nodes, each with the children left
+RUN_WORDS = 161  # total words of all runs
+SPLIT_STACK = 162  # while counting below a hub: nodes, each with the children left
 DIRECTORY = 189  # root of the trie of pages with shared blocks
 SHARED_NODES = 190  # nodes of that trie, and pages
 UNSHARED = 191  # references to shared blocks dropped since unused pages were last removed
@@ -116,7 +124,7 @@ SOME_ROOM = 256
 # hub below is freed at once. Of the sets of a relation only those of its last column are summed. Of
 # a trie of summed nodes a change copies 7 and adds 12.
 FEW_ROOM = 32
-ROOM_WORDS = ROOM * (6 + 34) + SOME_ROOM * (10 + 18) + FEW_ROOM * (66 + SUMMED_WORDS + 130)
+ROOM_WORDS = ROOM * (6 + 34) + SOME_ROOM * (10 + 18) + FEW_ROOM * (66 + SUMMED_WORDS)
 
 # A run is any number of free words without a class: [next run, words]. A chunk lists nodes: [next
 # chunk, size, (offset << CLASS_BITS | class) …]. The size of the current epoch's chunks is written

@@ -30,7 +30,7 @@ from triegs.jit.words import (
     store,
     trailing_zeros,
 )
-from triegs.store.kernels.blocks import entry_key, entry_word, room_of, words_of
+from triegs.store.kernels.blocks import entry_key, entry_word, room_of
 from triegs.store.kernels.free import has_room
 from triegs.store.kernels.layout import (
     BITS,
@@ -105,7 +105,7 @@ def set_counts(words: Words, reference: int) -> tuple[int, int]:
     size, room = header & LOW, room_of(header)
     if room == 0:
         return size, size
-    start = words_of(reference, room)
+    start = reference + HEAD + room
     for at in range(start, start + size):
         rows = add(words, rows, load(words, at))
     return size, rows

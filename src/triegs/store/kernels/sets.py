@@ -1,11 +1,11 @@
-"""A packed set from ids to words: a block of up to 64 entries, or a hub of blocks.
+"""A packed set from ids to words: a block of up to 32 or 64 entries, or a hub of blocks.
 
 A set is one word, its *reference*: 0 if empty, the offset of a block, or that of a hub plus 1.
-`triegs.store.kernels.blocks` describes blocks: bare ones have ids, whose words are all 1, others
-ids with words. A set of one id with the word 1 is the shared block of that id, see
-`triegs.store.kernels.shared`. A hub is a node whose 32 children are sets again, selected by the
+`triegs.store.kernels.blocks` describes blocks: bare ones have up to 64 ids, whose words are all 1,
+plain ones up to 32 ids with words. A set of one id with the word 1 is the shared block of that id,
+see `triegs.store.kernels.shared`. A hub is a node whose 32 children are sets again, selected by the
 low bits of the id; each further hub uses the next five. Its children are never shared blocks. A
-lookup in a set of n ids costs about log32(n / 64) loads and one block search. The bitmap of a hub
+lookup in a set of n ids costs about log32(n / 32) loads and one block search. The bitmap of a hub
 includes its load, so a removal knows at once whether the entries fit one block again.
 
 A hub may be a summed node, see `triegs.store.kernels.order_statistics`. The caller that changes a
@@ -31,33 +31,35 @@ from triegs.store.kernels.arena import copy_node, drop, flag_of, make_node
 from triegs.store.kernels.blocks import (
     class_for,
     class_of_block,
-    combine,
     copy_entries,
     entry_key,
     entry_word,
     find_entry,
-    kind_of,
-    kind_without,
+    has_only_ones,
+    is_bare_entry,
     make_block,
     rewrite_block,
     room_of,
     slots_of,
-    words_of,
     write_entry,
 )
 from triegs.store.kernels.free import release
 from triegs.store.kernels.layout import (
     BARE,
+    BARE_GROWN,
+    BARE_GROWN_AT,
+    BARE_MERGE_AT,
     BITS,
     COPIED,
     DIGIT,
     EPOCH,
+    EXAMINED,
     FAULTS,
+    FULL_BARE,
     FULL_BLOCK,
     GROWN,
     GROWN_AT,
     HEAD,
-    KIND,
     LOAD,
     LOAD_ONE,
     LOAD_SHIFT,
@@ -90,19 +92,21 @@ def set_get(words: Words, reference: int, key: int) -> int:
 def make_child(words: Words, full: int, header: int, first: int, shift: int, digit: int) -> int:
     """An empty block for those entries of a block, from an index on, that have a digit."""
     room = room_of(header)
-    alike, kind = 0, BARE
+    alike, bare = 0, BARE
     for other in range(first, header & LOW):
         key = entry_key(words, full, room, other)
         if (key >> shift) & DIGIT == digit:
             alike += 1
-            kind = combine(kind, kind_of(key, entry_word(words, full, room, other)))
-    return make_block(words, 0, class_for(alike, kind), kind)
+            if not is_bare_entry(key, entry_word(words, full, room, other)):
+                bare = 0
+    return make_block(words, 0, class_for(alike, bare), bare)
 
 
 @kernel
-def split_block(words: Words, at: int, shift: int, hubs: int) -> None:
-    """Replace a full block by a hub, with its entries in blocks below. A hub above counts it as
-    before.
+def split_block(words: Words, at: int, above: int, shift: int, hubs: int) -> None:
+    """Replace a block by a hub, with its entries in blocks below; `above` is the hub above, or 0.
+
+    The hub above counts a hub as a full plain block.
     """
     full = load(words, at)
     header = load(words, full + 1)
@@ -124,9 +128,21 @@ def split_block(words: Words, at: int, shift: int, hubs: int) -> None:
     store(words, hub + 1, children)
     store(words, at, hub | 1)
     drop(words, full, class_of_block(header))
+    if above != 0:
+        store(words, above + 1, load(words, above + 1) - ((size - FULL_BLOCK) << LOAD_SHIFT))
     if hubs == SUMMED_CLASS and load(words, SPLIT) == 0:  # the first of several is the highest
         store(words, SPLIT, hub)
         store(words, SPLIT_SHIFT, shift)
+
+
+@inlined
+def split_for(
+    words: Words, at: int, hub: int, shift: int, key: int, hubs: int
+) -> tuple[int, int, int]:
+    """Split the full block at `at`; returns the same as `own_path`, for the new hub."""
+    split_block(words, at, hub, shift, hubs)
+    hub = load(words, at) - 1
+    return hub + HEAD + ((key >> shift) & DIGIT), hub, shift + BITS
 
 
 @inlined
@@ -136,32 +152,29 @@ def insert_entry(
     """Add an absent id to the block at `at`, a child of `hub` unless that is 0.
 
     `hubs` is the class of hubs, `shift` the number of id bits that the hubs above have used.
-    Returns the address of the word, unless the block is bare.
+    Returns the address of the word, if the block is plain.
     """
     epoch = load(words, EPOCH)
-    entry = kind_of(key, word)
+    is_bare = is_bare_entry(key, word)
     while True:
         block = load(words, at)
         header = load(words, block + 1)
         size = header & LOW
-        kind = entry if block == 0 else combine(header & KIND, entry)
-        if size == FULL_BLOCK:
-            split_block(words, at, shift, hubs)
-            hub = load(words, at) - 1
-            at = hub + HEAD + ((key >> shift) & DIGIT)
-            shift += BITS
+        bare = BARE if is_bare and (block == 0 or header & BARE) else 0
+        if size >= (FULL_BARE if bare else FULL_BLOCK):
+            at, hub, shift = split_for(words, at, hub, shift, key, hubs)
             continue
-        if block == 0 and hub == 0 and kind == BARE:
+        if block == 0 and hub == 0 and bare:
             store(words, at, share_block(words, key))
             return 0
         if block == 0:
-            block = make_block(words, 1, 0, kind)
+            block = make_block(words, 1, 0, bare)
             store(words, at, block)
             if hub != 0:
                 digit = (key >> (shift - BITS)) & DIGIT
                 store(words, hub + 1, load(words, hub + 1) | bit(digit))
-        elif kind != header & KIND or size == slots_of(header):
-            block = rewrite_block(words, at, size, size + 1, kind)
+        elif bare != header & BARE or size == slots_of(header):
+            block = rewrite_block(words, at, size, size + 1, bare)
         else:
             if load(words, block) != epoch:
                 block = copy_node(words, block, class_of_block(header), epoch)
@@ -171,7 +184,7 @@ def insert_entry(
             store(words, hub + 1, load(words, hub + 1) + LOAD_ONE)
         room = room_of(load(words, block + 1))
         write_entry(words, block, room, size, key, word)
-        return words_of(block, room) + size
+        return block + HEAD + room + size
 
 
 @inlined
@@ -182,14 +195,23 @@ def must_merge(header: int) -> bool:
 
 
 @inlined
+def may_merge(header: int) -> bool:
+    """Whether a hub must become a block again, or would if all its children are bare."""
+    load_left = (header >> LOAD_SHIFT) & LOAD
+    if load_left > BARE_MERGE_AT:
+        return load_left == FULL_BARE - 1 and header & BARE_GROWN != 0
+    return load_left % EXAMINED == 0 or must_merge(header)
+
+
+@inlined
 def find_kind(words: Words, hub: int) -> int:
-    """The kind of a block with the entries of all children of a hub; none may be a hub."""
-    kind, children = BARE, load(words, hub + 1) & LOW
-    while children != 0:
+    """`BARE` if all children of a hub are bare blocks."""
+    bare, children = BARE, load(words, hub + 1) & LOW
+    while children != 0 and bare != 0:
         child = load(words, hub + HEAD + trailing_zeros(children))
-        kind = combine(kind, load(words, child + 1) & KIND)
+        bare = 0 if child & 1 else bare & load(words, child + 1)
         children &= children - 1
-    return kind
+    return bare
 
 
 @kernel
@@ -213,11 +235,13 @@ def merge_hubs(words: Words, top: int, key: int, hubs: int) -> None:
             shift += BITS
             below = load(words, hub + HEAD + ((key >> shift) & DIGIT))
         bitmap = load(words, hub + 1)
-        if not must_merge(bitmap):
+        if not may_merge(bitmap):
             return
-        kind = find_kind(words, hub)
+        bare = find_kind(words, hub)
+        if bare == 0 and not must_merge(bitmap):
+            return
         entries = (bitmap >> LOAD_SHIFT) & LOAD
-        merged = make_block(words, entries, class_for(entries, kind), kind)
+        merged = make_block(words, entries, class_for(entries, bare), bare)
         room = room_of(load(words, merged + 1))
         filled, children = 0, bitmap & LOW
         while children != 0:
@@ -232,7 +256,7 @@ def merge_hubs(words: Words, top: int, key: int, hubs: int) -> None:
         if above != 0:  # its load counted a full block, and it was as large as the hub below
             less = FULL_BLOCK - entries
             higher = load(words, above + 1) - (less << LOAD_SHIFT)
-            store(words, above + 1, higher | (bitmap & GROWN))
+            store(words, above + 1, higher | (bitmap & (GROWN | BARE_GROWN)))
 
 
 @inlined
@@ -254,16 +278,18 @@ def remove_entry(
         room = room_of(header)
         last_key = entry_key(words, block, room, last)
         last_word = entry_word(words, block, room, last)
-        kind = kind_without(words, block, header, index)
-        if last == 1 and hub == 0 and kind == BARE:
+        bare = header & BARE
+        if bare == 0 and has_only_ones(words, block, header, index):
+            bare = BARE
+        if last == 1 and hub == 0 and bare:
             left = entry_key(words, block, room, 1 - index)
             drop(words, block, size_class)
             store(words, at, share_block(words, left))
             return
         is_small = size_class > 0 and last <= slots_of(header) >> 2
-        if is_small or kind != header & KIND:
+        if is_small or bare != header & BARE:
             # Of the entries before the last one, one goes and the last takes its place.
-            block = rewrite_block(words, at, last, last, kind)
+            block = rewrite_block(words, at, last, last, bare)
             store(words, COPIED, load(words, COPIED) + 1)
         else:
             epoch = load(words, EPOCH)
@@ -278,8 +304,10 @@ def remove_entry(
         bitmap = load(words, hub + 1) - LOAD_ONE
         if (bitmap >> LOAD_SHIFT) & LOAD >= GROWN_AT:
             bitmap |= GROWN
+        if (bitmap >> LOAD_SHIFT) & LOAD >= BARE_GROWN_AT:
+            bitmap |= BARE_GROWN
         store(words, hub + 1, bitmap)
-        if must_merge(bitmap):
+        if may_merge(bitmap):
             merge_hubs(words, top, key, hubs)
 
 
@@ -328,38 +356,39 @@ def change_entry(
     if new == 0:
         remove_entry(words, top, at, hub, shift, key, index, hubs)
     elif new != old:
-        put_word(words, at, hub, key, new)
+        put_word(words, at, hub, shift, key, new, hubs)
     return old, new
 
 
 @kernel
-def put_word(words: Words, at: int, hub: int, key: int, word: int) -> None:
-    """Replace the word of an id in the block at `at` by another one; neither is 0. `hub` is the hub
-    above, or 0.
-    """
-    block = load(words, at)
-    header = load(words, block + 1)
-    size, kind = header & LOW, header & KIND
+def put_word(words: Words, at: int, hub: int, shift: int, key: int, word: int, hubs: int) -> None:
+    """Replace the word of an id in the block at `at` by another one; neither is 0."""
+    epoch = load(words, EPOCH)
+    is_bare = is_bare_entry(key, word)
+    while True:
+        block = load(words, at)
+        header = load(words, block + 1)
+        size = header & LOW
+        if header & BARE == 0 or size <= FULL_BLOCK:
+            break
+        # It is too large for a plain block.
+        at, hub, shift = split_for(words, at, hub, shift, key, hubs)
     index = find_entry(words, block, header, key)
-    if kind == BARE:
-        kind = 0
-    elif kind == 0 and word == 1:
-        kind = kind_without(words, block, header, index)
-    if kind == BARE and size == 1 and hub == 0:
+    if is_bare and size == 1 and hub == 0:
         drop(words, block, class_of_block(header))
         store(words, at, share_block(words, key))
         return
-    if kind == BARE:
+    if is_bare and has_only_ones(words, block, header, index):
         # The word of this entry is not copied, so it may still be the old one.
         rewrite_block(words, at, size, size, BARE)
         return
-    if kind != header & KIND:
-        block = rewrite_block(words, at, size, size, kind)
-    elif load(words, block) != load(words, EPOCH):
-        block = copy_node(words, block, class_of_block(header), load(words, EPOCH))
+    if header & BARE:
+        block = rewrite_block(words, at, size, size, 0)
+    elif load(words, block) != epoch:
+        block = copy_node(words, block, class_of_block(header), epoch)
         store(words, at, block)
     room = room_of(load(words, block + 1))
-    store(words, words_of(block, room) + index, word)
+    store(words, block + HEAD + room + index, word)
 
 
 @kernel
@@ -394,4 +423,4 @@ def set_offset(words: Words, top: int, key: int) -> int:
     if load(words, block) != epoch:
         block = copy_node(words, block, class_of_block(header), epoch)
         store(words, at, block)
-    return words_of(block, room_of(header)) + index
+    return block + HEAD + room_of(header) + index
