@@ -29,7 +29,8 @@ def to_window(shape: Shape) -> Window:
     return Window(shape.width, shape.slide) if shape.width else Window.landmark(shape.slide)
 
 
-@pytest.mark.parametrize("seed", range(500 if SOAK else 20))
+# 122: values of a DISTINCT that never change.
+@pytest.mark.parametrize("seed", range(500) if SOAK else [*range(20), 122])
 def test_windows_against_the_oracle(seed):
     random = Random(seed)
     words = Vocabulary(random, random.sample(["integers", "decimals", "doubles", "texts"], 2))
@@ -66,6 +67,8 @@ def test_windows_against_the_oracle(seed):
                     found = dict(read(snapshot))
                 assert found == oracle.answers(question, counts, mode), question
     check_engine(engine)
+    for query in queries:
+        assert "Program" in query.explain()
 
 
 def test_an_empty_window_has_the_row_of_no_solutions():

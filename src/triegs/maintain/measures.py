@@ -13,7 +13,7 @@ from triegs.maintain.extremes import ExtremeLowering
 from triegs.maintain.kernels.tables import COUNT, PRESENCE
 from triegs.maintain.leaves import Encode
 from triegs.maintain.meaning import Held
-from triegs.maintain.model import Operand, Watch
+from triegs.maintain.model import Operand, Watch, is_fixed
 from triegs.maintain.sources import Marginal, SourceLowering
 from triegs.maintain.views import Views
 
@@ -95,10 +95,14 @@ class Measures:
     ) -> Marginal:
         """The number of distinct values, or their digits, from the relation of values."""
         names = values.names
-        inputs = [(Operand(len(names), view=values.view), names, PRESENCE)]
+        is_constant = values.view is not None and is_fixed(values.view)
+        operand = Operand(len(names), view=values.view, is_fixed=is_constant)
+        inputs = [(operand, names, PRESENCE)]
         keys = self._groups.variables
         if source.measure is not Measure.DISTINCT:
             is_whole = source.measure is Measure.DISTINCT_WHOLE_SUM
             inputs.insert(0, (*lowering.name_digits(source.values[0], is_whole), COUNT))
             keys = keys if is_whole else (*keys, DIGIT)
+        if lowering.node is None:  # no node was a rule
+            lowering.node = source.plan.nodes[-1]
         return Marginal(lowering.rule(inputs, keys), keys, values.totals)
