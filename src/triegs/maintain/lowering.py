@@ -520,7 +520,8 @@ class Lowering(Leaves):
         rule.is_answers = is_answers
         streams = [operand.stream for operand, _, _ in inputs]
         atoms = [self.atoms.get(stream) if stream else None for stream in streams]
-        self.use(rule, self.node, tuple(names), atoms=atoms)
+        node = self.node or self.plan.nodes[-1]  # if no node is a rule, of the whole plan
+        self.use(rule, node, tuple(names), atoms=atoms)
         return rule
 
     def rank(self, factors: Sequence[View], variable: str) -> View:

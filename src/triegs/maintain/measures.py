@@ -103,6 +103,4 @@ class Measures:
             is_whole = source.measure is Measure.DISTINCT_WHOLE_SUM
             inputs.insert(0, (*lowering.name_digits(source.values[0], is_whole), COUNT))
             keys = keys if is_whole else (*keys, DIGIT)
-        if lowering.node is None:  # no node was a rule
-            lowering.node = source.plan.nodes[-1]
         return Marginal(lowering.rule(inputs, keys), keys, values.totals)
