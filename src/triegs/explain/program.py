@@ -166,7 +166,10 @@ class Program:
 
     def changes(self, relation: Relation) -> Iterator[str]:
         """The effect of a change of each input."""
-        if relation.back is not None:
+        if relation.back is not None and len(relation.inputs) == 1:
+            again = f"if it was the extreme, walk #{_number(relation.back)} for another"
+            yield f"Δ {self._input(relation.inputs[0])}: compare; {again}"
+        elif relation.back is not None:
             pair, below = relation.inputs
             yield f"Δ {self._input(pair)}: look up {self._input(below)}"
             variables = (*below.variables, *(v for v in pair.variables if v not in below.variables))
