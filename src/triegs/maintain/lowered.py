@@ -345,9 +345,8 @@ class _Describing:
         ]
         parent_paths = frozenset(relations[each] for each in ways if each is not None)
         return Lowered(
-            self.plan, tuple(map(self._describe, views)), tuple(levels), weights, parent_paths,
-            enumeration.counts is not None,
-            enumeration.has_rows, enumeration.overflow is not None,
+            self.plan, tuple([self._describe(view) for view in views]), tuple(levels), weights,
+            parent_paths, enumeration.counts is not None, enumeration.has_rows, enumeration.overflow is not None,
         )  # fmt: skip
 
     def _sort_views(self) -> list[View]:
@@ -446,9 +445,7 @@ class _Describing:
     def _names(self, index: Index) -> tuple[str, ...]:
         """The column names of a stream: positions, or for a selection the variables of its atom."""
         if index.condition != ANY:
-            atom = self._guard(index)
-            names = [atom.variables[0]] * 2
-            return tuple(names)
+            return (self._guard(index).variables[0],) * 2
         if index.stream.source is not None:
             return self._guard(index).variables
         if index.stream.predicate is not None:
@@ -456,8 +453,11 @@ class _Describing:
         return EVENT if self._guard(index).event_label else TRIPLE
 
     def _guard(self, index: Index) -> Alias:
-        """The atom that an index was created for."""
-        return next(m.guard for m in self.held[index] if isinstance(m.guard, Alias))
+        """The atom that an index was created for, or another one of the same selection."""
+        alike = (v for v in self.held if isinstance(v, Index) and v.stream == index.stream)
+        same = [index, *(view for view in alike if view.condition == index.condition)]
+        guards = (meaning.guard for view in same for meaning in self.held[view])
+        return next(guard for guard in guards if isinstance(guard, Alias))
 
     # Kinds
 

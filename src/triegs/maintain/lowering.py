@@ -520,7 +520,7 @@ class Lowering(Leaves):
         rule.is_answers = is_answers
         streams = [operand.stream for operand, _, _ in inputs]
         atoms = [self.atoms.get(stream) if stream else None for stream in streams]
-        node = self.node or self.plan.nodes[-1]  # if no node is a rule, of the whole plan
+        node = self.node or self.plan.nodes[-1]  # the root, where no node is a rule
         self.use(rule, node, tuple(names), atoms=atoms)
         return rule
 
