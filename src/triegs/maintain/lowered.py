@@ -344,9 +344,10 @@ class _Describing:
             each.parent_path.index for each in enumeration.factors if each.parent_path is not None
         ]
         parent_paths = frozenset(relations[each] for each in ways if each is not None)
+        found = tuple([self._describe(view) for view in views])
         return Lowered(
-            self.plan, tuple([self._describe(view) for view in views]), tuple(levels), weights,
-            parent_paths, enumeration.counts is not None, enumeration.has_rows, enumeration.overflow is not None,
+            self.plan, found, tuple(levels), weights, parent_paths, enumeration.counts is not None,
+            enumeration.has_rows, enumeration.overflow is not None,
         )  # fmt: skip
 
     def _sort_views(self) -> list[View]:
@@ -454,9 +455,8 @@ class _Describing:
 
     def _guard(self, index: Index) -> Alias:
         """The atom that an index was created for, or another one of the same selection."""
-        alike = (v for v in self.held if isinstance(v, Index) and v.stream == index.stream)
-        same = [index, *(view for view in alike if view.condition == index.condition)]
-        guards = (meaning.guard for view in same for meaning in self.held[view])
+        same = [v for v in self.held if isinstance(v, Index) and v.stream == index.stream]
+        guards = (meaning.guard for view in (index, *same) for meaning in self.held[view])
         return next(guard for guard in guards if isinstance(guard, Alias))
 
     # Kinds
