@@ -199,6 +199,16 @@ def play(
     assert (terms["live"], terms["limbo"]) == (0, 0)
 
 
+def test_events_of_two_streams_at_one_time():
+    """Windows of the last events take those of one stream after the other, whatever the order of
+    the windows.
+    """
+    drawn = [Shape(1, 1), Shape(last=1, stream=STREAMS[1]), Shape(last=1)]
+    both = [Event(2, "+", (node(0), P, node(1)))]
+    script: list[tuple] = [("push", stream, both, False) for stream in STREAMS]
+    play(drawn, [*script, ("advance", "*", None)], [QUERIES[1]] * 3, "multigraph")
+
+
 COME_AND_GO = [Event(time, sign, (node(0), P, node(1))) for time, sign in [(11, "+"), (12, "-")]]
 
 

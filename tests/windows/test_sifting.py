@@ -32,6 +32,7 @@ pushes = st.lists(st.integers(-5, 45), max_size=5)
 @example([9, 20], True, (20, 25, QUORUM), NO_TIME, None)  # too far behind
 @example([20, 21], True, (20, 25, QUORUM), 20, None)  # late
 @example([21], True, (20, 25, 1), NO_TIME, None)  # a span that is not sure
+@example([40, 40, 40], True, (20, 25, QUORUM), NO_TIME, None)  # the stream has moved
 def test_a_simple_push_is_kept_whole(drawn, is_sorted, before, bound, data):
     times = np.array(sorted(drawn) if is_sorted else drawn, np.int64)
     rows = np.ones((len(times), 4), np.int64)
@@ -48,9 +49,24 @@ def test_a_simple_push_is_kept_whole(drawn, is_sorted, before, bound, data):
         times, (bound, AHEAD), sifted, np.empty((MOST_HELD, 3), np.int64), 0, outcomes,
         np.empty(0, np.int64), marks,
     )  # fmt: skip
-    is_kept = bool(left == 0 and len(times) and (outcomes == KEPT).all())
+    is_kept = bool(left == 0 and (outcomes == KEPT).all())
     is_plain = bool((rows[:, 0] > 0).all() and (ids == NONE).all())
     is_ordered = bool((times[:-1] <= times[1:]).all())
     is_sure = bound != NO_TIME or before[2] == QUORUM
-    assert is_admitted == (is_kept and is_plain and is_ordered and is_sure)
+    is_simple = len(times) > 0 and is_plain and is_ordered and is_sure
+    assert is_admitted == (is_simple and is_near_throughout(times.tolist(), before, bound))
+    assert is_kept or not is_admitted
     assert span.tolist() == (sifted.tolist() if is_admitted else list(before))
+
+
+def is_near_throughout(times, span, bound):
+    """Whether each time is near the stream as those before it left it, and not late. Strays that
+    show together that the stream has moved are kept as well, but they are not near.
+    """
+    low, high, _ = span
+    for time in times:
+        is_behind = time <= bound if bound != NO_TIME else time < low - AHEAD
+        if is_behind or time > max(high, bound) + AHEAD:
+            return False
+        low, high = min(low, time), max(high, time)
+    return True

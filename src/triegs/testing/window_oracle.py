@@ -281,21 +281,24 @@ class WindowOracle:
             if self._bound(flow) is not None:
                 self._settle(flow)
         moments: list[Moment] = []
+        order = list(self.flows)
         while True:
             due = [
-                (time, 0 if cursor.shape.last is not None else 1, number)
+                (time, 0 if cursor.shape.last is not None else 1, order.index(name), number)
                 for number, cursor in enumerate(self.cursors)
+                for name in [cursor.shape.stream]
                 if (time := self._next(cursor)) is not None
                 and self.final is not None
                 and time <= self.final
             ]
             if not due:
                 return moments
-            time, rank, first = min(due)
-            chosen = [self.cursors[n] for t, r, n in due if (t, r) == (time, rank)]
-            if rank == 0:
-                stream = self.cursors[first].shape.stream
-                chosen = [cursor for cursor in chosen if cursor.shape.stream == stream]
+            time, rank, first, _ = min(due)
+            chosen = [
+                self.cursors[number]
+                for *when, stream, number in due
+                if when == [time, rank] and (rank == 1 or stream == first)
+            ]
             refused: list[int] = []
             for name in self.flows:
                 if sliding := [cursor for cursor in chosen if cursor.shape.stream == name]:
