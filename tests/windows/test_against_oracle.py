@@ -199,6 +199,22 @@ def play(
     assert (terms["live"], terms["limbo"]) == (0, 0)
 
 
+def test_a_stray_that_a_watermark_comes_near_is_there_to_stay():
+    """Later strays, even two that agree, do not revoke it."""
+    drawn = [Shape(3, 1, stream=STREAMS[1]), Shape(slide=2)]
+    for strays in ([440], [440, 441]):
+        pushed = [Event(time, "+", (node(0), P, node(1))) for time in [150, *strays]]
+        script: list[tuple] = [
+            ("push", STREAMS[1], pushed[:1], False),
+            ("advance", "*", 2),
+            ("push", None, pushed, False),
+            ("advance", None, 154),
+            ("advance", "*", 160),
+            ("close",),
+        ]
+        play(drawn, script, [QUERIES[1]] * 2, "multigraph")
+
+
 def test_events_of_two_streams_at_one_time():
     """Windows of the last events take those of one stream after the other, whatever the order of
     the windows.

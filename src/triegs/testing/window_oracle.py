@@ -217,6 +217,7 @@ class WindowOracle:
             is_behind = low is not None and time < low - self.max_ahead
             if not is_behind and self._is_near(time, flow):
                 flow.times.append(time)
+                flow.is_sure = True
             elif flow.is_closed or (bound is not None and time <= bound):
                 self._lose(flow, flow.drop({number}))
             else:

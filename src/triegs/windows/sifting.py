@@ -206,6 +206,7 @@ def settle_events(
         if held[at, IS_FIRST] or (not is_behind and is_near(time, bound, span, max_ahead)):
             decide(held[at, EVENT], KEPT, earlier, earlier)
             extend_span(time, span)
+            span[AGREED] = QUORUM  # it cannot be revoked, so neither can the span
         elif is_end or (bound != NO_TIME and time <= bound):
             decide(held[at, EVENT], STRAY, earlier, earlier)
         else:
