@@ -78,6 +78,20 @@ def test_results_and_messages_go_to_different_streams() -> None:
     assert (done.returncode, done.stdout) == (1, "")
 
 
+def test_a_query_is_given_as_text_or_as_a_file(tmp_path: Path) -> None:
+    plan = run("explain", "--text", QUERY).stdout
+    assert run("explain", QUERY).stdout == plan
+    file = tmp_path / "one {query}.rq"  # a file wins, whatever its name
+    file.write_text(QUERY)
+    assert run("explain", str(file)).stdout == plan
+    done = run("explain", "SELECT ?x { ?x :p ?y }")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "query, line 1, column 16" in done.stderr
+    done = run("explain", "absent.rq")
+    assert done.returncode == 2
+    assert "give a query file or text" in " ".join(done.stderr.split())
+
+
 def test_standard_input() -> None:
     assert "full-acyclic" in run("explain", "-", input=QUERY).stdout
 

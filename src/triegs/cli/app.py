@@ -70,16 +70,16 @@ app.command()(serve)
 @app.command()
 def explain(
     query: Annotated[
-        Path | None,
+        str | None,
         typer.Argument(
-            metavar="QUERY.rq",
-            help="SPARQL query file, or - for standard input.",
+            metavar="QUERY",
+            help="SPARQL query: text, a file, or - for standard input.",
             show_default=False,
         ),
     ] = None,
     text: Annotated[
         str | None,
-        typer.Option("--text", metavar="SPARQL", help="Query text instead of a file."),
+        typer.Option("--text", metavar="SPARQL", help="Query text that must not name a file."),
     ] = None,
     output: Annotated[
         FormatOption,

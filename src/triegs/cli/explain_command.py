@@ -34,7 +34,7 @@ TERMS = ["subject", "predicate", "object"]
 class ExplainOptions(NamedTuple):
     """The options of the command."""
 
-    path: Path | None
+    query: str | None
     text: str | None
     prefixes: Collection[str]
     output: str
@@ -48,14 +48,14 @@ class ExplainOptions(NamedTuple):
 
 def run_explain(options: ExplainOptions) -> str:
     """The text to print."""
-    path, text, prefixes, output, root, keep, all_plans, partitions, sample, rules = options
+    given, text, prefixes, output, root, keep, all_plans, partitions, sample, rules = options
     if rules:
         return explain_rule_files(options)
     if all_plans and output not in (Format.TEXT.value, Format.JSON.value):
         raise typer.BadParameter("--all-plans supports text and json", param_hint="--format")
     if sample is not None and partitions is None:
         raise typer.BadParameter("requires --partitions", param_hint="--sample")
-    query = read_query(path, text, prefixes)
+    query = read_query(given, text, prefixes)
     if (
         all_plans or partitions is not None or output == Format.MERMAID.value
     ):  # these do not show warnings
@@ -79,7 +79,7 @@ def run_explain(options: ExplainOptions) -> str:
 
 def explain_rule_files(options: ExplainOptions) -> str:
     """The rules of files and named sets."""
-    has_query = options.path is not None or options.text is not None
+    has_query = options.query is not None or options.text is not None
     if has_query and options.partitions is None:
         message = "shows rules, not a query, unless --partitions is given: give one of them"
         raise typer.BadParameter(message, param_hint="--rules")
@@ -91,7 +91,7 @@ def explain_rule_files(options: ExplainOptions) -> str:
         data = None if options.sample is None else read_triples(options.sample)
         output = Format(options.output)
         if has_query:
-            query = read_query(options.path, options.text, options.prefixes)
+            query = read_query(options.query, options.text, options.prefixes)
             counts = Counter(map(Signature.of, data or ()))
             layout, sending = lay_out_rules({"query": query}, rules, options.partitions, counts)
             return list_rule_layout(layout, sending, counts, output, prefixes)

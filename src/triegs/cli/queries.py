@@ -18,10 +18,18 @@ from triegs.sparql.model import Query
 LONGEST_LINE = 72
 
 
-def read_query(path: Path | None, text: str | None, prefixes: Iterable[str]) -> Query:
+def read_query(argument: str | None, text: str | None, prefixes: Iterable[str]) -> Query:
     """Read and parse a query. Exits with code 2 for a usage error, 1 for an invalid query."""
     declared = read_prefixes(prefixes)
-    source, given = _read_text(path, text)
+    if (argument is None) == (text is None):
+        raise typer.BadParameter("give a query file or text, or - for standard input")
+    if text is not None:
+        source, given = "--text", text
+    else:
+        assert argument is not None
+        is_file_name = not is_text(argument)
+        given = read_text(argument) if is_file_name else argument
+        source = {"-": "standard input"}.get(argument, argument) if is_file_name else "query"
     try:
         return parse(given, declared)
     except QueryError as error:
@@ -43,22 +51,31 @@ def read_prefixes(given: Iterable[str]) -> dict[str, str]:
     return prefixes
 
 
-def _read_text(path: Path | None, text: str | None) -> tuple[str, str]:
-    """The name and content of the source."""
-    if (path is None) == (text is None):
-        raise typer.BadParameter("give either a query file, - for standard input, or --text")
-    if text is not None:
-        return "--text", text
-    assert path is not None
+def is_text(argument: str) -> bool:
+    """Whether an argument is a query itself, not the name of a file with one."""
+    return "{" in argument and not is_file(argument)
+
+
+def is_file(text: str) -> bool:
     try:
-        if str(path) == "-":
-            return "standard input", sys.stdin.buffer.read().decode("utf-8-sig")
-        return str(path), path.read_text(encoding="utf-8-sig")
+        return Path(text).is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def read_text(path: str) -> str:
+    """The content of a file, or of standard input for ``-``."""
+    try:
+        if path == "-":
+            return sys.stdin.buffer.read().decode("utf-8-sig")
+        return Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         fail(f"error: {path} is not UTF-8 text (byte {error.start})")
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise typer.BadParameter(f"cannot read {path}: {reason}", param_hint="QUERY.rq") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise typer.BadParameter(
+            f"cannot read {path}: {reason}; give a query file or text", param_hint="QUERY"
+        ) from None
 
 
 def show_query_error(error: QueryError, text: str, source: str) -> str:

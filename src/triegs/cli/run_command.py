@@ -14,7 +14,7 @@ import typer
 from triegs.cli.losses import advise_columns, show_losses, watch_times
 from triegs.cli.output import FAILED, fail
 from triegs.cli.progress import Progress, is_terminal
-from triegs.cli.queries import read_prefixes
+from triegs.cli.queries import is_file, read_prefixes
 from triegs.cli.rules import read_rule_files
 from triegs.cli.run import Request
 from triegs.cli.run_inputs import InputSize, find_streams, open_sources, read_base, reject
@@ -24,7 +24,6 @@ from triegs.cli.run_queries import (
     choose_kinds,
     describe_head,
     find_windows,
-    is_file,
     read_queries,
     read_window,
     register,

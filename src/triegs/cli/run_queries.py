@@ -11,7 +11,7 @@ from typing import NamedTuple
 import typer
 
 from triegs.cli.output import fail
-from triegs.cli.queries import show_query_error
+from triegs.cli.queries import is_text, read_text, show_query_error
 from triegs.engine import Engine
 from triegs.engine.standing_query import StandingQuery
 from triegs.errors import QueryError, WindowError
@@ -42,7 +42,7 @@ def read_queries(given: Iterable[str], prefixes: Mapping[str, str]) -> list[Quer
     for number, argument in enumerate(given, 1):
         named = _NAMED.fullmatch(argument)
         name, rest = (named[1], named[2]) if named else ("", argument)
-        if "{" in rest and not is_file(rest):
+        if is_text(rest):
             name, text, source = name or f"query{number}", rest, f"query {number}"
         else:
             name, text, source = name or Path(rest).stem, read_text(rest), rest
@@ -58,25 +58,6 @@ def read_queries(given: Iterable[str], prefixes: Mapping[str, str]) -> list[Quer
                 f"two queries are named {name}; rename one with name=QUERY", param_hint="QUERY"
             )
     return found
-
-
-def read_text(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        fail(f"error: {path} is not UTF-8 text (byte {error.start})")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise typer.BadParameter(
-            f"cannot read {path}: {reason}; give a query file or text", param_hint="QUERY"
-        ) from None
-
-
-def is_file(text: str) -> bool:
-    try:
-        return Path(text).is_file()
-    except (OSError, ValueError):
-        return False
 
 
 def read_window(width: str | None, slide: str | None) -> Window | None:
