@@ -154,8 +154,8 @@ def test_file_that_is_no_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "give either a query file"),
-        (["-", "--text", SHORT], "give either a query file"),
+        ([], "give a query file or text"),
+        (["-", "--text", SHORT], "give a query file or text"),
         (["missing.rq"], "No such file"),
         ([str(GOLDEN)], "cannot read"),
         (["--text", SHORT, "--root", "b"], "choices: a, c"),
