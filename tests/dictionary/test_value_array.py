@@ -106,7 +106,7 @@ columns = (
 )
 
 
-def encode(words: Dictionary, column: list[str | None]) -> Any:
+def encode(words: Dictionary, column: Sequence[str | None]) -> Any:
     return np.array([-1 if term is None else words.encode_one(term) for term in column], np.int32)
 
 
@@ -125,7 +125,7 @@ def write(decoder: Decoder, parts: list[Any], form: str, is_surveyed: bool) -> A
     return output.fields, [(column.type, list_values(column)) for column in written]
 
 
-def list_values(column: Any) -> list[Any]:
+def list_values(column: Any) -> Any:
     """The values, with numbers as their bits: zeros have signs, and NaN is not equal to itself."""
     kind = column.type
     if pa.types.is_floating(kind):
@@ -197,7 +197,7 @@ def test_a_second_read_parses_nothing(column: list[str]) -> None:
     with count_parsed() as parsed:
         found = write(words.decoder(), [ids, ids], "python", False)
         assert found[1][0][0] != TERMS
-        assert sorted(parsed) == sorted(set(parsed))
+        assert len(parsed) == len(set(parsed))
         assert set(parsed) >= {
             term for term in column if words.arrays.spans[encode(words, [term])[0], 1] >= 0
         }
@@ -233,7 +233,6 @@ def check_terms(life: Life) -> None:
     """Each live id has the value of its term, and is parsed no more."""
     for _ in range(2):
         for identity, term in life.terms.items():
-            check(life.words, [np.array([identity], np.int32)])
             batch = life.words._values.gather([identity])
             assert batch is not None
             cells = [read_cell(term)]
@@ -284,10 +283,10 @@ def test_growth_and_compaction_parse_no_term_again() -> None:
             if round_ % 3 == 2:
                 move_heap(life.words)
             ids = np.array([i for i, term in life.terms.items() if term[0] == '"'])
-            found = write(life.words.decoder(), [ids], "python", False)
-            assert found[1][0][0] == pa.float64()
+            kind, values = write(life.words.decoder(), [ids], "python", False)[1][0]
+            assert kind == pa.float64()
         assert sorted(parsed) == sorted(terms[:400])
-    check_terms(life)
+    assert sorted(np.array(values).view(np.float64)) == [n + 0.5 for n in range(400)]
 
 
 def test_more_kinds_than_codes(monkeypatch) -> None:
@@ -355,7 +354,7 @@ def test_a_term_that_changes_meanwhile_is_not_noted(monkeypatch) -> None:
     check_terms(life)
 
 
-EPOCHS = 200
+EPOCHS = 60
 
 
 @pytest.mark.skipif(not COMPILED, reason="kernels release the lock only if they are compiled")
