@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from threading import Event
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pyarrow as pa
@@ -324,6 +325,14 @@ def test_its_memory_is_counted_and_given_back(monkeypatch) -> None:
     life.step([], list(range(1, 5000)))
     assert life.words.metrics().array_bytes < 100
     check_terms(life)
+
+
+def test_it_is_freed_with_its_dictionary() -> None:
+    words = Dictionary()
+    check(words, [encode(words, spell("double", "1"))])
+    left = ref(words._values)
+    del words
+    assert left() is None
 
 
 def test_bad_ids_are_refused_as_before() -> None:

@@ -74,7 +74,7 @@ class Dictionary:
     """
 
     def __init__(self) -> None:
-        self._interner = Interner()
+        interner = self._interner = Interner()
         self._columns = ColumnEncoder(self._interner)
         self._rows = RowEncoder(self._interner)
         # Plain attributes, because looking up a cached term takes nanoseconds.
@@ -83,7 +83,8 @@ class Dictionary:
         # Ids that only a pin still holds, by pin.
         self._held: dict[int, list[Words]] = {}
         self._array = TermArray()
-        self._values = ValueArray(self._load)
+        # Not `self._load`: without a cycle, all arrays are freed at once with the dictionary.
+        self._values = ValueArray(lambda: interner.arrays)
         #: The base of plain names, for decoding them.
         self.base = ""
         #: Each is called with freed ids before they can be reused.
