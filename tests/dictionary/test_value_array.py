@@ -275,6 +275,7 @@ def test_ids_that_are_freed_and_reused(steps) -> None:
 def test_growth_and_compaction_parse_no_term_again() -> None:
     life = Life()
     terms = spell("double", *(f"{n}.5E0" for n in range(500)))
+    values: list[int] = []
     with count_parsed() as parsed:
         for round_ in range(8):
             life.step(
