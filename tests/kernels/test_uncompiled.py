@@ -22,7 +22,7 @@ FILES = {
         "answer_aggregates", "daba", "exact", "fiba", "operators", "shared", "stream_aggregates",
         "windowed",
     ),
-    "dictionary": ("columns", "spelling", "checks", "settle", "term_array"),
+    "dictionary": ("columns", "spelling", "checks", "settle", "term_array", "value_array"),
     "events": ("events",),
     "inputs": ("statements", "times", "cells"),
     "maintain": ("judges",),

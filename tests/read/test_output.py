@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triegs.errors import TriegsError
-from triegs.read.native import TERMS
 from triegs.read.output import (
     ARROW_FORMS,
     ROW_FORMS,
@@ -24,6 +23,7 @@ from triegs.read.output import (
 from triegs.terms import decoder
 from triegs.terms.arrays import INTEGER
 from triegs.terms.dictionary import Dictionary
+from triegs.terms.native import TERMS
 from triegs.terms.term import Text
 
 NAIVE, ZONED = datetime.fromisoformat("0001-01-01"), datetime(2024, 5, 1, tzinfo=UTC)

@@ -18,9 +18,11 @@ from triegs.errors import InvalidUpdate, MemoryLimitReached
 from triegs.events.updates import encode_table
 from triegs.reason.kernels.facts import renumber_buckets
 from triegs.reason.kernels.layout import META_WORDS
+from triegs.terms.arrays import Words
 from triegs.terms.dictionary import Dictionary
 from triegs.terms.partition_hash import find_partitions
 from triegs.terms.term_array import TermArray
+from triegs.terms.value_array import ValueArray
 from triegs.windows.judging import find_leaving
 
 EX = "<http://ex/{}>".format
@@ -106,10 +108,21 @@ def _run_terms() -> None:
             words.decode(rows[:, 1])
             words.decode(rows[:, 1].astype(np.int32))
             TermArray().load(lambda: words.arrays)
+            _run_values(words, rows)
         words.collect(2)
         Definer(words, "term").define(np.array([0]))
         Definer(words, "term").write_rows(rows)
     words.check()
+
+
+def _run_values(words: Dictionary, rows: Words) -> None:
+    """Values of ids of both widths, and of a heap that was replaced."""
+    arrays = [words.arrays]
+    values = ValueArray(lambda: arrays[-1])
+    values.gather(rows[:, 3])
+    values.gather(rows[:, 3].astype(np.int32))
+    arrays.append(words.arrays._replace(heap=words.arrays.heap.copy()))
+    values.gather(rows[:, 3])
 
 
 def _run_compiled(engine: Any) -> None:

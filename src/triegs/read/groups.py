@@ -148,7 +148,8 @@ class GroupReader(RowReader):
         return version.size(measure.relation) if find_factor(measure, version) else 0
 
     def list_decoders(self, decoder: Decoder) -> tuple[Decoder, ...]:
-        computed, keys = self.values.decoder(), Decoder(decoder.load, decoder.base)
+        computed = self.values.decoder()
+        keys = Decoder(decoder.load, decoder.base, load_values=decoder.load_values)
         shown = self._is_computed[: len(self.plan.query.head)]
         return tuple(computed if each else keys for each in shown)
 

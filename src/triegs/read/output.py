@@ -12,7 +12,7 @@
 ==============  ==================================================================================
 
 **Native columns.** A column has a type that holds the values of all its terms, or is as with
-``ntriples``; see `triegs.read.native`. All batches have the same type. A caller that has all
+``ntriples``; see `triegs.terms.native`. All batches have the same type. A caller that has all
 batches passes them to `ArrowOutput.survey` first, and gets a type that fits all. A caller that
 streams gets a type that fits the first batch, and `TriegsError` at a later term that does not fit.
 """
@@ -28,7 +28,10 @@ import pyarrow as pa
 from triegs.errors import TriegsError
 from triegs.jit.jit import kernel
 from triegs.names import write_plain
-from triegs.read.native import (
+from triegs.read.plain import read_plain, read_plain_cell
+from triegs.terms.arrays import INTEGER, Word, Words
+from triegs.terms.decoder import Decoder, allocate, narrow, point, read_term, to_words, wrap
+from triegs.terms.native import (
     INTEGER_SHAPE,
     TERMS,
     Cell,
@@ -38,9 +41,7 @@ from triegs.read.native import (
     read_cell,
     write_cells,
 )
-from triegs.read.plain import read_plain, read_plain_cell
-from triegs.terms.arrays import INTEGER, Word, Words
-from triegs.terms.decoder import Decoder, allocate, narrow, point, read_term, to_words, wrap
+from triegs.terms.native_words import NativeBatch
 from triegs.terms.values import TermForm
 
 IDS = "ids"
@@ -155,7 +156,19 @@ class ArrowOutput:
         """A shape for these terms and those before; None if there are none."""
         if before in (None, INTEGER_SHAPE) and self._take_integers(number, ids) is not None:
             return INTEGER_SHAPE if (ids >= 0).any() else before
+        found = self._gather(number, ids)
+        if found is not None:
+            return found.join(before)
         return join_shapes(self._read_distinct(number, ids)[0], before)
+
+    def _gather(self, number: int, ids: Words) -> NativeBatch | None:
+        """The values that are noted by id; None if the terms must be read."""
+        load = self._given[number].load_values
+        found = None if load is None else load(ids)
+        if found is None or self._form != PLAIN:
+            return found
+        sorts = {kind.shape.sort for kind in found.kinds.values()}
+        return None if sorts & {Sort.TERM, Sort.TEXT} else found
 
     def _take_integers(self, number: int, ids: Words) -> Any:
         """An int64 column; None if a term is not a 64-bit integer in canonical form."""
@@ -165,14 +178,17 @@ class ArrowOutput:
         return None if row >= 0 else wrap(values, ids < 0 if has_gaps else None)
 
     def _take_values(self, number: int, ids: Words, shape: Shape) -> Any:
+        values = None if shape.sort is Sort.TEXT else self._gather(number, ids)
+        if values is not None and _is_held(values.join(shape), shape):
+            column = values.write(shape)
+            if column is not None:
+                return column
         cells, indices = self._read_distinct(number, ids)
         if self._form == PLAIN and shape.sort is Sort.TEXT:
             texts = [write_plain(cell.term, self._base) for cell in cells]
             return pa.array(texts, pa.string()).take(indices)
-        if cells:
-            found = join_shapes(cells, shape)
-            if found is None or (found.sort, found.type) != (shape.sort, shape.type):
-                self._refuse(number, shape, cells)
+        if cells and not _is_held(join_shapes(cells, shape), shape):
+            self._refuse(number, shape, cells)
         return write_cells(cells, shape).take(indices)
 
     def _read_distinct(self, number: int, ids: Words) -> tuple[list[Cell], Any]:
@@ -199,6 +215,11 @@ class ArrowOutput:
             f"the column {self._names[number]} began as {shape.type}, which does not fit "
             f"{wrong.term}; use terms='ntriples', or read the whole result at once"
         )
+
+
+def _is_held(joined: Shape | None, shape: Shape) -> bool:
+    """Whether a column of this shape holds what it was joined with."""
+    return joined is not None and (joined.sort, joined.type) == (shape.sort, shape.type)
 
 
 class RowOutput:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from triegs.names import read_plain_name
-from triegs.read.native import Cell, Shape, Sort, read_cell
+from triegs.terms.native import Cell, Shape, Sort, read_cell
 from triegs.terms.term import Text
 from triegs.terms.values import TermForm, read_value
 

@@ -420,7 +420,7 @@ class Selection(Snapshot):
 
     def __init__(self, whole: Snapshot, chosen: PositionList, by_rows: bool) -> None:
         given = whole._decoder
-        decoder = Decoder(given.load, given.base, given.load_all)
+        decoder = Decoder(given.load, given.base, given.load_all, given.load_values)
         reader, version = whole._reader, whole._version
         super().__init__(reader, version, whole.epoch, decoder, lambda: None, whole.time)
         self._whole = whole

@@ -9,7 +9,7 @@ itself belongs to one thread.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,9 @@ from triegs.terms.arrays import INTEGER, TOP, Arrays, Bytes, Word, Words
 from triegs.terms.spelling import INTEGER_SUFFIX, copy_bytes
 from triegs.terms.term import XSD
 from triegs.terms.values import TermForm, read_value
+
+if TYPE_CHECKING:
+    from triegs.terms.native_words import NativeBatch
 
 # A dictionary larger than this, and than twice the batch, is restarted, so that the cost per batch
 # of a long result stays constant.
@@ -46,8 +49,9 @@ class Decoder:
     It caches terms by id, so it is valid only while its snapshot is held.
 
     ``load`` returns the arrays to read, and ``load_all`` the array of all terms, if columns may
-    share it (`triegs.terms.term_array`): every row must then have a term. A batch costs O(rows),
-    plus O(bytes) for terms that are new to this decoder.
+    share it (`triegs.terms.term_array`): every row must then have a term. ``load_values`` returns
+    the native values of a batch, if they are noted by id (`triegs.terms.value_array`). A batch
+    costs O(rows), plus O(bytes) for terms that are new to this decoder.
 
     >>> from triegs.terms.dictionary import Dictionary
     >>> words = Dictionary()
@@ -61,9 +65,11 @@ class Decoder:
         load: Callable[[], Arrays],
         base: str = "",
         load_all: Callable[[], Any] | None = None,
+        load_values: Callable[[ArrayLike], NativeBatch | None] | None = None,
     ) -> None:
         self.load = load
         self.load_all = load_all
+        self.load_values = load_values
         self.base = base
         self._single: dict[int, str] = {}
         self._begin()

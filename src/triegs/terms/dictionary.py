@@ -38,6 +38,7 @@ from triegs.terms.interning import Interner
 from triegs.terms.row_encoding import RowEncoder
 from triegs.terms.table import BAD
 from triegs.terms.term_array import TermArray
+from triegs.terms.value_array import ValueArray
 from triegs.terms.values import TermForm
 
 # Up to this many ids are counted faster in Python than by a kernel.
@@ -48,7 +49,7 @@ _NO_TEXTS = pa.nulls(0, pa.large_string())  # `pa.array` would import pandas
 
 class DictionaryMetrics(NamedTuple):
     """`live` terms are referenced; `limbo` terms wait to be freed, `held` of them for a pin.
-    `bytes` includes `array_bytes`, the array that large results share.
+    `bytes` includes `array_bytes`: the terms that large results share, and native values.
     """
 
     live: int
@@ -73,7 +74,7 @@ class Dictionary:
     """
 
     def __init__(self) -> None:
-        self._interner = Interner()
+        interner = self._interner = Interner()
         self._columns = ColumnEncoder(self._interner)
         self._rows = RowEncoder(self._interner)
         # Plain attributes, because looking up a cached term takes nanoseconds.
@@ -82,6 +83,8 @@ class Dictionary:
         # Ids that only a pin still holds, by pin.
         self._held: dict[int, list[Words]] = {}
         self._array = TermArray()
+        # Not `self._load`: without a cycle, all arrays are freed at once with the dictionary.
+        self._values = ValueArray(lambda: interner.arrays)
         #: The base of plain names, for decoding them.
         self.base = ""
         #: Each is called with freed ids before they can be reused.
@@ -301,6 +304,7 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
                 note_freed(self._interner.arrays.free[end - freed : end])
             self._interner.give_room_back()
             self._array.shrink(self._interner.meta[TOP])
+            self._values.shrink(self._interner.meta[TOP])
 
     def _hold(self, ids: Words, holders: Words) -> None:
         order = np.argsort(holders, kind="stable")
@@ -317,7 +321,7 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
         terms that were acquired, and need one in every row.
         """
         load_all = partial(self._array.load, self._load) if shared else None
-        return Decoder(self._load, self.base, load_all)
+        return Decoder(self._load, self.base, load_all, self._values.gather)
 
     def _load(self) -> Arrays:
         return self._interner.arrays
@@ -377,7 +381,7 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
         meta = self._interner.arrays.meta
         held = sum(len(part) for parts in self._held.values() for part in parts)
         free, live = int(meta[FREE_IDS]), int(meta[NAMED])
-        array = self._array.bytes
+        array = self._array.bytes + self._values.bytes
         return DictionaryMetrics(
             live=live,
             limbo=int(meta[TOP]) - free - live,

@@ -178,7 +178,7 @@ def write_cells(cells: Sequence[Cell], shape: Shape) -> Any:
     if shape.sort in (Sort.MOMENT, Sort.ZONED_MOMENT) or shape.sort in _TIMES:
         unit = 1000 if kind.unit == "ns" else 1
         counts = [
-            _count_microseconds(cell.value) * unit + (cell.nanoseconds if unit > 1 else 0)
+            count_microseconds(cell.value) * unit + (cell.nanoseconds if unit > 1 else 0)
             for cell in cells
         ]
         return pa.array(counts, pa.int64()).cast(kind)
@@ -197,7 +197,7 @@ def _to_double(value: Any) -> float:
         return float("inf") if value > 0 else float("-inf")
 
 
-def _count_microseconds(value: Any) -> int:
+def count_microseconds(value: Any) -> int:
     """Microseconds since 1970, or since midnight, in UTC."""
     if isinstance(value, time):
         value = datetime.combine(date(1970, 1, 2), value)
