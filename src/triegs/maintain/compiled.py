@@ -17,6 +17,7 @@ from triegs.copying import Uncopied
 from triegs.errors import InvalidUpdate, MemoryLimitReached, MultiplicityOverflow
 from triegs.jit.words import Words
 from triegs.maintain.choices import choose_statistics
+from triegs.maintain.enumeration import AnswerLowering
 from triegs.maintain.enumeration_plan import EnumerationPlan
 from triegs.maintain.faults import Fault, TooMuch
 from triegs.maintain.judges import Judges
@@ -42,7 +43,6 @@ from triegs.maintain.kernels.tables import COUNTER_WORDS, ENTRY_WORDS, EXTREME_E
 from triegs.maintain.kernels.work import PHASE
 from triegs.maintain.label_graphs import STATIC, LabelGraphs
 from triegs.maintain.leaves import Encode
-from triegs.maintain.lowering import Lowering
 from triegs.maintain.meaning import Held
 from triegs.maintain.measures import Measures
 from triegs.maintain.model import Index, Rule, Step, View, is_counts
@@ -370,8 +370,8 @@ class CompiledCore(Uncopied, Publisher):
         overflow = last = None
         plan = registered.plan
         for statistics in choose_statistics(plan, self.views.mode):
-            lowering: Lowering | Measures = (
-                Lowering(self.views, plan, self._encode, statistics)
+            lowering: AnswerLowering | Measures = (
+                AnswerLowering(self.views, plan, self._encode, statistics)
                 if plan.groups is None
                 else Measures(self.views, plan, self._encode)
             )

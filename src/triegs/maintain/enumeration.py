@@ -7,16 +7,25 @@ multiply an answer as soon as their variables are bound.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from triegs.compiler.plan import Node, Role
 from triegs.maintain.enumeration_plan import CountSource, EnumerationPlan, Level, ParentPath
 from triegs.maintain.kernels.tables import ORDERED_EDGE
+from triegs.maintain.lowering import Lowering
 from triegs.maintain.model import Index, Step, View
 from triegs.store.kernels.order_statistics import ENTRY
 
-if TYPE_CHECKING:
-    from triegs.maintain.lowering import Lowering
+
+class AnswerLowering(Lowering):
+    """Lowers a plan whose answers are read."""
+
+    def run(self) -> EnumerationPlan:
+        """Create or find every view; returns the enumeration of the answers."""
+        self.lower_views()
+        enumeration = Enumeration(self).lower()
+        for view in self.held:
+            view.uses += 1
+        return enumeration
 
 
 class Enumeration:

@@ -18,6 +18,7 @@ from triegs.compiler.plan import Alias, Plan, Static
 from triegs.maintain.choices import choose_statistics
 from triegs.maintain.compiled import CompiledCore
 from triegs.maintain.empty_views import EmptyViews
+from triegs.maintain.enumeration import AnswerLowering
 from triegs.maintain.enumeration_plan import EnumerationPlan
 from triegs.maintain.judges import Judges
 from triegs.maintain.kernels.tables import (
@@ -47,7 +48,6 @@ from triegs.maintain.kernels.tables import (
     TUPLES,
 )
 from triegs.maintain.label_graphs import LabelGraphs
-from triegs.maintain.lowering import Lowering
 from triegs.maintain.meaning import Held, Meaning
 from triegs.maintain.measures import Measures
 from triegs.maintain.model import (
@@ -270,7 +270,7 @@ def describe(plan: Plan, mode: Mode = Mode.MULTIGRAPH) -> Lowered:
         measures = Measures(views, plan, encode)
         enumeration, held = measures.run(), measures.held
     else:
-        lowering = Lowering(views, plan, encode, choose_statistics(plan, mode)[0])
+        lowering = AnswerLowering(views, plan, encode, choose_statistics(plan, mode)[0])
         enumeration, held = lowering.run(), lowering.held
     table = Table(np.zeros(0, np.int64))  # no words: it never runs
     for view in views.by_name.values():

@@ -39,8 +39,6 @@ from triegs.compiler.plan import (
 )
 from triegs.maintain.choices import OrderStatistics
 from triegs.maintain.deltas import find_symmetry, plan_deltas, plan_symmetric
-from triegs.maintain.enumeration import Enumeration
-from triegs.maintain.enumeration_plan import EnumerationPlan
 from triegs.maintain.kernels.tables import (
     ADJACENCY,
     ANY,
@@ -69,7 +67,7 @@ from triegs.maintain.model import (
     is_sorted,
     list_keys_of,
 )
-from triegs.maintain.order_statistics import RuleStatistics, Used
+from triegs.maintain.order_statistics import Named, RuleStatistics, Used
 from triegs.maintain.rule_names import is_one_stream, name_rule
 from triegs.maintain.streams import label_stream
 from triegs.maintain.views import Views
@@ -78,9 +76,6 @@ from triegs.sparql.model import (
     Expression,
     expression_variables,
 )
-
-#: An operand with the names of its columns.
-Named = tuple[Operand, tuple[str, ...]]
 
 
 class Lowering(Leaves):
@@ -119,16 +114,12 @@ class Lowering(Leaves):
         #: What the join of the current node reads by presence.
         self.supports: set[Named] = set()
 
-    def run(self) -> EnumerationPlan:
-        """Create or find every view; returns the enumeration of the answers."""
+    def lower_views(self) -> None:
+        """Create or find every view."""
         self.lower_nodes()
         for component in self.plan.components:
             if self.by_variable[component.top]:
                 self._lower_top(component.top)
-        enumeration = Enumeration(self).lower()
-        for view in self.held:
-            view.uses += 1
-        return enumeration
 
     def list_changes(self, operand: Operand) -> None:
         """Make each epoch list the changes of a view."""

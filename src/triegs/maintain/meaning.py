@@ -6,12 +6,9 @@ A view knows no variables: plans share it, and each has its own names.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from triegs.compiler.plan import Alias, Static
-
-if TYPE_CHECKING:
-    from triegs.maintain.model import View
+from triegs.maintain.model import View
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,4 +25,4 @@ class Meaning:
 
 
 #: In the order in which they were recorded; a plan may use one view in several places.
-Held = dict["View", dict[Meaning, None]]
+Held = dict[View, dict[Meaning, None]]

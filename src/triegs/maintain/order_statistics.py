@@ -21,27 +21,47 @@ node without interface is a ranking.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from triegs.compiler.plan import Plan, Role
+from triegs.compiler.plan import Node, Plan, Role
 from triegs.errors import MultiplicityOverflow
 from triegs.maintain.enumeration_plan import CountSource
 from triegs.maintain.kernels.tables import COUNT, PRESENCE
-from triegs.maintain.model import Operand, View
+from triegs.maintain.model import Operand, Rule, View
+from triegs.maintain.views import Views
 from triegs.store.kernels.order_statistics import BESIDE, LOOKED_UP
 from triegs.store.packed import PackedRelation
 
-if TYPE_CHECKING:
-    from triegs.maintain.lowering import Lowering, Named
-
+#: An operand with the names of its columns.
+Named = tuple[Operand, tuple[str, ...]]
 #: An input of a rule: an operand, the names of its columns, and how it is used.
 Used = tuple[Operand, tuple[str, ...], int]
+
+
+class RuleMaker(Protocol):
+    """What counts need of the lowering that they are part of."""
+
+    plan: Plan
+    views: Views
+    has_rows: bool
+
+    def listed(self, operand: Operand) -> Operand: ...
+
+    def is_folded(self, node: Node, child: int) -> bool: ...
+
+    def marginal(self, number: int) -> Named: ...
+
+    def rule(
+        self, inputs: Sequence[Used], head: Sequence[str], *, is_answers: bool = False
+    ) -> Rule: ...
+
+    def rank(self, factors: Sequence[View], variable: str) -> View: ...
 
 
 class RuleStatistics:
     """The counts of all levels of one plan, created node by node, children first."""
 
-    def __init__(self, lowering: Lowering) -> None:
+    def __init__(self, lowering: RuleMaker) -> None:
         self.lowering = lowering
         self.plan = lowering.plan
         self.attached = find_attached(self.plan)

@@ -11,7 +11,7 @@ one reads them now.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from triegs.maintain.kernels.tables import (
     ANY,
@@ -37,12 +37,23 @@ from triegs.maintain.kernels.tables import (
     TERMS,
 )
 
-if TYPE_CHECKING:
-    from triegs.maintain.table_check import TableCheck
-
 Check = tuple[int, tuple[int, ...]]
 #: A level: the variable, whether it is shown, sources, checks, ranges.
 LevelRow = tuple[int, int, list[list[int]], list[Check], list[list[int]]]
+
+
+class Shape(NamedTuple):
+    """The arity and form of a relation."""
+
+    arity: int
+    is_plain: bool
+
+
+class Listed(NamedTuple):
+    """A list: its relation, and the number of ids per entry."""
+
+    slot: int
+    width: int
 
 
 class DeltaRow(NamedTuple):
@@ -105,10 +116,27 @@ class Way(NamedTuple):
     depth: int
 
 
-class RuleCheck:
-    """Checks one rule; `table` knows slots, lists and streams."""
+class KnownSlots(Protocol):
+    """What the check of a table knows of slots, lists and streams."""
 
-    def __init__(self, table: TableCheck, rule: RuleRow) -> None:
+    origins: dict[int, Hashable]
+    columns: dict[int, tuple[int, ...]]
+    arities: list[int]
+    lists: dict[int, Listed]
+
+    def expect(self, condition: bool, message: str) -> None: ...
+
+    def shape(self, slot: int) -> Shape: ...
+
+    def expect_before(self, slot: int) -> None: ...
+
+    def expect_weights(self, slot: int) -> None: ...
+
+
+class RuleCheck:
+    """Checks one rule of a table."""
+
+    def __init__(self, table: KnownSlots, rule: RuleRow) -> None:
         self.table = table
         self.rule = rule
         self.expect = table.expect

@@ -8,8 +8,9 @@ from typing import NamedTuple
 from triegs.compiler.plan import Alias, Digits, Node, Plan, Static, WholeDigit
 from triegs.maintain.kernels.tables import CONSTANT, COUNT, SORTED
 from triegs.maintain.leaves import Encode
-from triegs.maintain.lowering import Lowering, Named
+from triegs.maintain.lowering import Lowering
 from triegs.maintain.model import Operand, View, Watch
+from triegs.maintain.order_statistics import Named
 from triegs.maintain.views import Views
 from triegs.store.contract import Key
 from triegs.store.packed import PackedRelation

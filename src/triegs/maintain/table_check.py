@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
-from typing import NamedTuple
 
 from triegs.jit.words import Words
 from triegs.maintain.kernels import tables as t
@@ -18,7 +17,15 @@ from triegs.maintain.kernels.tables import ANY, COUNT, FIXED, PRESENCE, SAME
 from triegs.maintain.kernels.verdicts import COUNT as JUDGE_COUNT
 from triegs.maintain.kernels.verdicts import DIRECTORY
 from triegs.maintain.kernels.work import MOST_COLUMNS
-from triegs.maintain.rule_check import Check, DeltaRow, RuleCheck, RuleRow, SymmetryRow
+from triegs.maintain.rule_check import (
+    Check,
+    DeltaRow,
+    Listed,
+    RuleCheck,
+    RuleRow,
+    Shape,
+    SymmetryRow,
+)  # fmt: skip
 from triegs.maintain.views import Views
 from triegs.store.contract import StoreCorrupt
 from triegs.store.kernels.layout import PLAIN
@@ -26,20 +33,6 @@ from triegs.store.kernels.order_statistics import ANSWERED, BESIDE, COUNTED, SET
 from triegs.store.kernels.relations import slot_at
 
 ORDERED_STEPS = (t.ORDERED_EDGE, t.ORDERED_PRODUCT, t.RANKING)
-
-
-class Shape(NamedTuple):
-    """The arity and form of a relation."""
-
-    arity: int
-    is_plain: bool
-
-
-class Listed(NamedTuple):
-    """A list: its relation, and the number of ids per entry."""
-
-    slot: int
-    width: int
 
 
 def check_table(words: Words, views: Views, lists: int) -> None:

@@ -9,7 +9,7 @@ itself belongs to one thread.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,12 +17,10 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from triegs.jit.jit import inlined, kernel
 from triegs.terms.arrays import INTEGER, TOP, Arrays, Bytes, Word, Words
+from triegs.terms.native_words import NativeBatch
 from triegs.terms.spelling import INTEGER_SUFFIX, copy_bytes
 from triegs.terms.term import XSD
 from triegs.terms.values import TermForm, read_value
-
-if TYPE_CHECKING:
-    from triegs.terms.native_words import NativeBatch
 
 # A dictionary larger than this, and than twice the batch, is restarted, so that the cost per batch
 # of a long result stays constant.
