@@ -15,6 +15,7 @@ from bench.sections.enumeration import measure_enumeration
 from bench.sections.iris import measure_iris
 from bench.sections.lanes import measure_lanes
 from bench.sections.large import measure_large
+from bench.sections.limits import measure_limits
 from bench.sections.memory import measure_memory
 from bench.sections.projection import measure_projection
 from bench.sections.reasoning import measure_reasoning
@@ -30,6 +31,7 @@ SECTIONS: dict[str, Section] = {
     "enumeration": measure_enumeration,
     "memory": measure_memory,
     "single": measure_single,
+    "limits": measure_limits,
     "sharing": measure_sharing,
     "classes": measure_classes,
     "projection": measure_projection,
