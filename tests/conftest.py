@@ -90,8 +90,11 @@ def pytest_collect_file(file_path: Path) -> Generator[None, list[Any], list[Any]
 
 
 def pytest_collection_finish() -> None:
-    """Keep the garbage collector off what stays to the end, hundreds of thousands of objects."""
+    """Keep the garbage collector off what stays to the end, hundreds of thousands of objects, and
+    let it look less often for cycles, which Hypothesis and the checks make few of.
+    """
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by marker and xdist reads the groups

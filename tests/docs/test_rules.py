@@ -105,7 +105,8 @@ def find_long_functions() -> set[tuple[str, str]]:
 
 @pytest.mark.parametrize("name", sorted(RULES["names"]))
 def test_replaced_names_do_not_come_back(name: str) -> None:
-    found = find_lines(rf"\b{name}\b")
+    # Whole words. Python searches ten times faster for what begins with a letter than with a "\b".
+    found = find_lines(rf"{name}\b(?<!\w{name})")
     assert found == [], f"write {RULES['names'][name]!r} instead"
 
 

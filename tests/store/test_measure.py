@@ -15,25 +15,34 @@ from triegs.store.packed import PackedRelation, PackedStore, PackedVersion
 SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
 
 
-def reach(version: PackedVersion, relation: PackedRelation) -> dict[int, int]:
-    """The nodes of a relation in a version, with their classes."""
-    if relation not in version.members:
-        return {}
-    visit = Visit(version.words, "test", version.number)
-    visit.walk_relation(int(version.roots[SLOT_WORDS * relation.slot]), relation.shape)
-    return visit.nodes
+class Reached:
+    """What versions hold at one moment. Each relation of each is traversed once."""
 
+    def __init__(self, newest: PackedVersion) -> None:
+        self.newest = newest
+        self.found: dict[tuple[int, PackedRelation], dict[int, int]] = {}
 
-def expected_bytes(versions: list[PackedVersion], newest: PackedVersion) -> dict[str, int]:
-    sizes: dict[str, int] = {}
-    for relation in {relation for version in versions for relation in version.members}:
-        nodes: dict[int, int] = {}
-        for version in versions:
-            nodes |= reach(version, relation)
-        for node in reach(newest, relation):
-            nodes.pop(node, None)
-        sizes[relation.name] = 8 * count_words(nodes)
-    return sizes
+    def reach(self, version: PackedVersion, relation: PackedRelation) -> dict[int, int]:
+        """The nodes of a relation in a version, with their classes."""
+        key = version.number, relation
+        if key not in self.found:
+            visit = Visit(version.words, "test", version.number)
+            if relation in version.members:
+                root = int(version.roots[SLOT_WORDS * relation.slot])
+                visit.walk_relation(root, relation.shape)
+            self.found[key] = visit.nodes
+        return self.found[key]
+
+    def expect_bytes(self, versions: list[PackedVersion]) -> dict[str, int]:
+        sizes: dict[str, int] = {}
+        for relation in {relation for version in versions for relation in version.members}:
+            nodes: dict[int, int] = {}
+            for version in versions:
+                nodes |= self.reach(version, relation)
+            for node in self.reach(self.newest, relation):
+                nodes.pop(node, None)
+            sizes[relation.name] = 8 * count_words(nodes)
+        return sizes
 
 
 def by_name(found: dict[PackedRelation, int]) -> dict[str, int]:
@@ -67,11 +76,13 @@ def test_retained_bytes_equal_a_plain_traversal(seed: int) -> None:
             held.append(store.pin(newest))
         while len(held) > 1 and random.random() < 0.3:
             store.unpin(held.pop(random.randrange(len(held))))
+        reached = Reached(newest)
         for version in held:
-            assert by_name(store.measure_retained(version)) == expected_bytes([version], newest)
-            assert store.measure_pin(version) == sum(expected_bytes([version], newest).values())
+            expected = reached.expect_bytes([version])
+            assert by_name(store.measure_retained(version)) == expected
+            assert store.measure_pin(version) == sum(expected.values())
         together = by_name(store.measure_retained())
-        assert together == expected_bytes(held, newest)
+        assert together == reached.expect_bytes(held)
         # Together with the lists of them that is all that is retained.
         lists = store.statistics().retained_bytes - sum(together.values())
         assert lists % (8 * NODE_WORDS) == 0

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
+from functools import lru_cache
+
+import numpy as np
 
 from triegs.jit.words import Words
 from triegs.maintain.kernels import tables as t
@@ -36,14 +39,25 @@ ORDERED_STEPS = (t.ORDERED_EDGE, t.ORDERED_PRODUCT, t.RANKING)
 
 
 def check_table(words: Words, views: Views, lists: int) -> None:
-    """Raise `StoreCorrupt` if a table is not what the kernels expect. Cost: the table."""
-    shapes = {
-        slot_at(relation.slot): Shape(relation.arity, relation.layout == PLAIN)
+    """Raise `StoreCorrupt` if a table is not what the kernels expect. Cost: the table, unless the
+    same one has passed before.
+    """
+    shapes = tuple(
+        (slot_at(relation.slot), Shape(relation.arity, relation.layout == PLAIN))
         for relation in views.store.members
-    }
+    )
     verdicts, numbers = views.judges.words, views.judges.numbers
-    judges = {n: int(verdicts[verdicts[DIRECTORY + n] + JUDGE_COUNT]) for n in numbers}
-    TableCheck(words.tolist(), shapes, judges, lists).run()
+    judges = tuple((n, int(verdicts[verdicts[DIRECTORY + n] + JUDGE_COUNT])) for n in numbers)
+    check_words(words.tobytes(), shapes, judges, lists)
+
+
+@lru_cache(maxsize=1024)  # most tables are of plans that another engine had, too
+def check_words(
+    words: bytes, shapes: tuple[tuple[int, Shape], ...], judges: tuple[tuple[int, int], ...],
+    lists: int,
+) -> None:  # fmt: skip
+    """As `check_table`, of values; what fails is not remembered."""
+    TableCheck(np.frombuffer(words, np.int64).tolist(), dict(shapes), dict(judges), lists).run()
 
 
 class TableCheck:
@@ -113,10 +127,10 @@ class TableCheck:
         """Read words that nothing else reads. [1]"""
         is_inside = count >= 0 and 0 <= at <= len(self.words) - count
         self.expect(is_inside, f"[1] {what} at {at}: outside the table")
-        for offset in range(at, at + count):
-            owner = self.owners[offset]
-            self.expect(not owner, f"[1] word {offset} of {what} belongs to {owner}")
-            self.owners[offset] = f"{self.where}, {what}"
+        if any(self.owners[at : at + count]):
+            offset = next(n for n in range(at, at + count) if self.owners[n])
+            self.fail(f"[1] word {offset} of {what} belongs to {self.owners[offset]}")
+        self.owners[at : at + count] = [f"{self.where}, {what}"] * count
         return self.words[at : at + count]
 
     def rows(self, count: int, at: int, size: int) -> range:

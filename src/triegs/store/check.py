@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import blake2b
 
 import numpy as np
@@ -316,6 +316,14 @@ def check_relation(
     return visit.nodes
 
 
+@lru_cache(maxsize=4096)  # a page never changes, and every check of a store reads all of them
+def make_page(key: int) -> list[int]:
+    """The words of a page of shared blocks, after its birth."""
+    ids = range(key << PAGE_BITS, (key + 1) << PAGE_BITS)
+    shared = (word for each in ids for word in (SHARED_BIRTH, SHARED_HEADER, each, 0))
+    return [PAGE_HEADER, *shared]
+
+
 def check_pages(words: Words) -> tuple[Nodes, dict[int, int]]:
     """The nodes of the directory of shared blocks, and its pages by their number; invariant 14."""
     root, found, pages = int(words[DIRECTORY]), Nodes(), dict[int, int]()
@@ -326,9 +334,7 @@ def check_pages(words: Words) -> tuple[Nodes, dict[int, int]]:
         found[node] = NODE_CLASS
         if height < 0:
             blocks = words[node + 1 : node + CLASS_WORDS[NODE_CLASS]].tolist()
-            ids = range(key << PAGE_BITS, (key + 1) << PAGE_BITS)
-            shared = [word for each in ids for word in (SHARED_BIRTH, SHARED_HEADER, each, 0)]
-            if blocks != [PAGE_HEADER, *shared]:
+            if blocks != make_page(key):
                 raise fail(14, "directory", f"page {key} at {node} has been changed")
             pages[key] = node
             return
