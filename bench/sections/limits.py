@@ -95,15 +95,15 @@ class Profile:
 
     @contextmanager
     def watch(self) -> Iterator[None]:
-        saved = row_encoding.encode_rows, compiled.run_epoch
-        encode, run = (self._measure(kernel, name) for kernel, name in zip(
-            saved, ("encoding", "epoch"), strict=True
-        ))  # fmt: skip
-        row_encoding.encode_rows, compiled.run_epoch = encode, run
+        places = [(row_encoding, "encode_rows", "encoding"), (compiled, "run_epoch", "epoch")]
+        saved = [(module, name, getattr(module, name)) for module, name, _ in places]
+        for (module, name, kernel), (_, _, field) in zip(saved, places, strict=True):
+            setattr(module, name, self._measure(kernel, field))
         try:
             yield
         finally:
-            row_encoding.encode_rows, compiled.run_epoch = saved
+            for module, name, kernel in saved:
+                setattr(module, name, kernel)
 
     def _measure(self, kernel: Callable[..., Any], name: str) -> Callable[..., Any]:
         def run(*given: Any) -> Any:
