@@ -76,8 +76,9 @@ WITH_OPERATORS = {
     if re.search(r"tests\.aggregates\.(models|streams)\b", path.read_text(encoding="utf-8"))
 }
 
-# Spark sessions of a run in several processes: one is too slow, and each costs its warm-up.
-SESSIONS = 2
+# Spark sessions of a run in several processes. On two cores a second one takes as long to warm up
+# as it saves.
+SESSIONS = 1
 
 
 @pytest.hookimpl(wrapper=True)
