@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from concurrent.futures import ThreadPoolExecutor
-from threading import Event
 from typing import Any
 
 import numpy as np
@@ -12,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.dictionary.beside import read_beside
 from tests.dictionary.drawing import canonical, few
 
 from triegs.jit.jit import COMPILED
@@ -266,45 +264,22 @@ def test_readers_beside_a_writer() -> None:
     ids = words.encode_terms(held)
     words.acquire(ids, 1)
     expected = dict(zip(ids, held, strict=True))
-    done = Event()
+    shared = TermArray()
+    kept: list[tuple[Any, int]] = []
 
-    def write() -> None:
-        try:
-            before = np.zeros(0, np.int64)
-            for epoch in range(2, EPOCHS):
-                size = 10 + (epoch * 7919) % 900
-                fresh = [f'"{epoch % 5}-{row}{"é" * (row % 30)}"' for row in range(size)]
-                now = words.encode(pa.array([*fresh, *map(IRI, range(epoch, epoch + 9))])).ids
-                words.acquire(now, epoch)
-                words.release(before, epoch)
-                words.collect(epoch)
-                before = now
-        finally:
-            done.set()
+    def draw(epoch: int, size: int) -> list[str]:
+        return [f'"{epoch % 5}-{row}{"é" * (row % 30)}"' for row in range(size)]
 
-    def follow() -> int:
-        shared, rounds, kept = TermArray(), 0, []
-        loads = lambda: load(words), lambda: shared.load(lambda: words.arrays)
-        while not done.is_set() or not rounds:
-            for each in loads:
-                found = each()
-                if found is not None:
-                    found.validate(full=True)
-                    check(found, expected)
-                    kept.append((found, hash(tuple(found.to_pylist()))))
-                    rounds += 1
-        assert all(hash(tuple(found.to_pylist())) == before for found, before in kept[-50:])
-        return rounds
+    def look() -> None:
+        for found in (load(words), shared.load(lambda: words.arrays)):
+            if found is not None:
+                found.validate(full=True)
+                check(found, expected)
+                kept.append((found, hash(tuple(found.to_pylist()))))
 
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        with ThreadPoolExecutor(3) as pool:
-            readers = [pool.submit(follow) for _ in range(2)]
-            pool.submit(write).result()
-            assert all(reader.result() for reader in readers)
-    finally:
-        sys.setswitchinterval(interval)
+    read_beside(words, EPOCHS, draw, look)
+    assert kept
+    assert all(hash(tuple(found.to_pylist())) == before for found, before in kept[-100:])
 
 
 @pytest.mark.parametrize("count", [0, 1, 10, 11, 101, 1001])

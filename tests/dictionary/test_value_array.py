@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from threading import Event
 from typing import Any
 from weakref import ref
 
@@ -15,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.dictionary.beside import read_beside
 from tests.dictionary.drawing import canonical
 from tests.dictionary.test_term_array import Life
 
@@ -364,7 +362,7 @@ def test_a_term_that_changes_meanwhile_is_not_noted(monkeypatch) -> None:
     check_terms(life)
 
 
-EPOCHS = 60
+EPOCHS = 200
 
 
 @pytest.mark.skipif(not COMPILED, reason="kernels release the lock only if they are compiled")
@@ -378,39 +376,13 @@ def test_readers_beside_a_writer() -> None:
     halves = [np.array(ids[:300], np.int32), np.array(ids[300:], np.int32)]
     terms = Decoder(words.decoder().load)
     expected = [write(terms, [half], "python", False) for half in halves]
-    done = Event()
 
-    def update() -> None:
-        try:
-            before = np.zeros(0, np.int64)
-            for epoch in range(2, EPOCHS):
-                size = 10 + (epoch * 7919) % 900
-                fresh = spell(
-                    "double", *(f"{epoch % 5}.{row}{'0' * (row % 30)}" for row in range(size))
-                )
-                now = words.encode(pa.array([*fresh, *map(IRI, range(epoch, epoch + 9))])).ids
-                words.acquire(now, epoch)
-                words.release(before, epoch)
-                words.collect(epoch)
-                before = now
-        finally:
-            done.set()
+    def draw(epoch: int, size: int) -> list[str]:
+        return spell("double", *(f"{epoch % 5}.{row}{'0' * (row % 30)}" for row in range(size)))
 
-    def follow() -> int:
-        rounds = 0
-        while not done.is_set() or not rounds:
-            found = [write(words.decoder(), [half], "python", False) for half in halves]
-            assert found == expected
-            rounds += 1
-        return rounds
+    def look() -> None:
+        assert [write(words.decoder(), [half], "python", False) for half in halves] == expected
 
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        with ThreadPoolExecutor(3) as pool, count_parsed() as parsed:
-            readers = [pool.submit(follow) for _ in range(2)]
-            pool.submit(update).result()
-            assert all(reader.result() for reader in readers)
-        assert sorted(parsed) == sorted(held)
-    finally:
-        sys.setswitchinterval(interval)
+    with count_parsed() as parsed:
+        read_beside(words, EPOCHS, draw, look)
+    assert sorted(parsed) == sorted(held)
