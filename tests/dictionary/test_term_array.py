@@ -9,15 +9,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.dictionary.beside import read_beside
+from tests.dictionary.beside import IRI, read_beside
 from tests.dictionary.drawing import canonical, few
 
 from triegs.jit.jit import COMPILED
 from triegs.terms import room, term_array
 from triegs.terms.dictionary import Dictionary
 from triegs.terms.term_array import TermArray
-
-IRI = "<http://ex/{}>".format
 
 
 def load(words: Dictionary) -> Any:

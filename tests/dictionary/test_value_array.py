@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.dictionary.beside import read_beside
+from tests.dictionary.beside import IRI, read_beside
 from tests.dictionary.drawing import canonical
 from tests.dictionary.test_term_array import Life
 
@@ -24,8 +24,6 @@ from triegs.terms.decoder import Decoder
 from triegs.terms.dictionary import Dictionary
 from triegs.terms.native import TERMS, join_shapes, read_cell, write_cells
 from triegs.terms.term import XSD, literal
-
-IRI = "<http://ex/{}>".format
 
 
 def spell(name: str, *texts: str) -> list[str]:
