@@ -268,6 +268,23 @@ def test_ids_that_are_freed_and_reused(steps) -> None:
     check_terms(life)
 
 
+def test_a_reused_id_has_its_new_value() -> None:
+    life = Life()
+    life.step(spell("double", "1", "2"), [])
+    assert gather_doubles(life) == [1.0, 2.0]
+    life.step([], [0])
+    life.step(spell("double", "3"), [])
+    assert sorted(life.terms) == [0, 1]
+    assert gather_doubles(life) == [3.0, 2.0]
+
+
+def gather_doubles(life: Life) -> list[float]:
+    batch = life.words._values.gather([0, 1])
+    assert batch is not None
+    found: list[float] = batch.words.view(np.float64).tolist()
+    return found
+
+
 def test_growth_and_compaction_parse_no_term_again() -> None:
     life = Life()
     terms = spell("double", *(f"{n}.5E0" for n in range(500)))
@@ -354,9 +371,7 @@ def test_a_term_that_changes_meanwhile_is_not_noted(monkeypatch) -> None:
         return read_cell(term)
 
     monkeypatch.setattr(value_array, "read_cell", interrupt)
-    batch = life.words._values.gather([0, 1])
-    assert batch is not None
-    assert batch.words.view(np.float64).tolist() == [3.0, 2.0]
+    assert gather_doubles(life) == [3.0, 2.0]
     check_terms(life)
 
 
