@@ -12,6 +12,7 @@ from triegs.store.check import read_runs
 from triegs.store.contract import Key
 from triegs.store.kernels.free import join_runs
 from triegs.store.kernels.layout import BUMP, LIMIT, NODE_WORDS, START
+from triegs.store.kernels.shared import PAGE_IDS
 from triegs.store.packed import SMALLEST_LIMIT, PackedRelation, PackedStore
 from triegs.store.room import count_free
 
@@ -19,7 +20,7 @@ LIMIT_BYTES = SMALLEST_LIMIT + 200_000
 # Each needs nodes of other sizes: pages of shared blocks, blocks of 8 ids, of 16, hubs, leaves that
 # are far apart.
 SHAPES: dict[str, Callable[[int], Key]] = {
-    "single": lambda n: (n, n * 8),
+    "single": lambda n: (n, n * PAGE_IDS),
     "small": lambda n: (n // 2, n % 2),
     "full": lambda n: (n // 13, n % 13),
     "hub": lambda n: (7, n * 5),

@@ -11,8 +11,16 @@ from tests.store.uncompiled import check_uncompiled
 
 from triegs import Engine
 from triegs.jit.jit import COMPILED
-from triegs.store.kernels.layout import DIRECTORY, HEAD, NODE_WORDS, SLOT_WORDS, SLOTS
+from triegs.store.kernels.layout import (
+    DIRECTORY,
+    HEAD,
+    NODE_WORDS,
+    SLOT_WORDS,
+    SLOTS,
+    UNSHARED,
+)
 from triegs.store.kernels.order_statistics import summed_change
+from triegs.store.kernels.shared import PAGE_IDS
 from triegs.store.packed import PackedRelation, PackedStore, PackedVersion
 
 NODE_BYTES = 8 * NODE_WORDS
@@ -33,7 +41,9 @@ def run_small_sets(seed: int, steps: int) -> int:
     random = Random(seed)
     store = PackedStore()
     relations = [store.create("pairs", 2), store.create("triples", 3)]
-    ids = [random.choice([0, 7, 8, 31, 255, 2**20, 2**31 - 1]) + n for n in range(-1, 2)]
+    ids = [
+        random.choice([0, 7, 15, 16, 31, 255, 2**20, 2**30, 2**31 - 1]) + n for n in range(-1, 2)
+    ]
     ids = [each for each in ids if 0 <= each < 2**31]
     live: list[Tuples] = [{}, {}]
     saved: list[Tuples] = [{}, {}]
@@ -146,10 +156,10 @@ def test_sets_of_the_same_id_take_no_memory_of_their_own() -> None:
 def test_pages_that_no_set_uses_are_removed(is_held: bool) -> None:
     store = PackedStore(memory_limit=2_000_000)
     likes = store.create("likes", 2)
-    for each in range(0, 8_000, 8):
+    for each in range(0, 1_000 * PAGE_IDS, PAGE_IDS):
         likes.set((each, each), 1)
     store.publish()
-    for each in range(8, 8_000, 8):
+    for each in range(PAGE_IDS, 1_000 * PAGE_IDS, PAGE_IDS):
         likes.set((each, each), 0)
     store.publish()
     before = store.statistics().shared_bytes
@@ -174,7 +184,7 @@ def test_a_held_version_keeps_its_pages() -> None:
     store = PackedStore(memory_limit=2_000_000)
     likes = store.create("likes", 2)
     other = store.create("other", 3)
-    for each in range(0, 8_000, 8):
+    for each in range(0, 1_000 * PAGE_IDS, PAGE_IDS):
         likes.set((each, each), 1)
     held = store.pin(store.publish())
     store.clear(likes)
@@ -184,7 +194,9 @@ def test_a_held_version_keeps_its_pages() -> None:
     another.set((7,), 1)
     assert not store._sweep_pages()
     store.check()
-    assert list(held.scan(likes)) == [((each, each), 1) for each in range(0, 8_000, 8)]
+    assert list(held.scan(likes)) == [
+        ((each, each), 1) for each in range(0, 1_000 * PAGE_IDS, PAGE_IDS)
+    ]
     store.unpin(held)
 
 
@@ -199,6 +211,22 @@ def test_a_page_outlives_the_epoch_that_made_it() -> None:
     store.publish()
     store.check()
     assert list(likes.scan()) == [((2, 5), 1)]
+
+
+def test_sets_that_an_epoch_leaves_are_counted() -> None:
+    """Also those of an aborted one, whatever the place of their blocks in the page."""
+    store = PackedStore()
+    likes = store.create("likes", 2)
+    store.publish()
+    for each in range(PAGE_IDS):
+        likes.set((each, each), 1)
+    store.abort()
+    assert int(store.words[UNSHARED]) == PAGE_IDS
+    for each in range(PAGE_IDS):
+        likes.set((each, each), 1)
+    store.publish()
+    store.clear(likes)
+    assert int(store.words[UNSHARED]) == 2 * PAGE_IDS
 
 
 def test_two_relations_refer_to_the_same_block() -> None:

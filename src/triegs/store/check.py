@@ -69,7 +69,7 @@ from triegs.store.kernels.layout import (
     SUMMED_CLASS,
     SUMMED_WORDS,
 )
-from triegs.store.kernels.shared import PAGE_HEADER, SHARED_HEADER
+from triegs.store.kernels.shared import SHARED_HEADER
 from triegs.store.relations import PackedRelation, PackedVersion
 from triegs.store.room import CLASS_WORDS
 from triegs.store.versions import VersionedArena
@@ -267,9 +267,9 @@ class Visit:
 
     def read_shared(self, block: int, shift: int) -> int:
         """The id of a shared block; invariant 14."""
-        key = int(self.words[block + HEAD])
+        key = int(self.words[block + HEAD]) & LOW
         page = self.known.directory[1].get(key >> PAGE_BITS, 0)
-        expected = page + HEAD + SHARED_WORDS * (key % (1 << PAGE_BITS))
+        expected = page + SHARED_WORDS * (key % (1 << PAGE_BITS))
         if page == 0 or block != expected or shift:
             raise fail(14, self.where, f"{block} is not the shared block of {key}, or below a hub")
         return key
@@ -318,10 +318,10 @@ def check_relation(
 
 @lru_cache(maxsize=4096)  # a page never changes, and every check of a store reads all of them
 def make_page(key: int) -> list[int]:
-    """The words of a page of shared blocks, after its birth."""
+    """The words of a page of shared blocks."""
     ids = range(key << PAGE_BITS, (key + 1) << PAGE_BITS)
-    shared = (word for each in ids for word in (SHARED_BIRTH, SHARED_HEADER, each, 0))
-    return [PAGE_HEADER, *shared]
+    shared = (word for each in ids for word in (SHARED_HEADER, SHARED_BIRTH | each))
+    return [SHARED_BIRTH, *shared, 0]
 
 
 def check_pages(words: Words) -> tuple[Nodes, dict[int, int]]:
@@ -333,7 +333,7 @@ def check_pages(words: Words) -> tuple[Nodes, dict[int, int]]:
             raise fail(14, "directory", f"{node} is not a valid node offset")
         found[node] = NODE_CLASS
         if height < 0:
-            blocks = words[node + 1 : node + CLASS_WORDS[NODE_CLASS]].tolist()
+            blocks = words[node : node + CLASS_WORDS[NODE_CLASS]].tolist()
             if blocks != make_page(key):
                 raise fail(14, "directory", f"page {key} at {node} has been changed")
             pages[key] = node

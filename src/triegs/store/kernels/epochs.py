@@ -212,7 +212,7 @@ def walk_relation(words: Words, stack: Words, root: int, shape: int, purpose: in
         node = word & ~1
         born = load(words, node) == epoch
         if purpose == FREE_BORN and not born:
-            if load(words, node) == SHARED_BIRTH:
+            if load(words, node) >= SHARED_BIRTH:
                 store(words, UNSHARED, load(words, UNSHARED) + 1)
             continue
         if purpose == RETIRE and not has_room(words):

@@ -37,10 +37,10 @@ NODE_CLASS = 3  # a node with 32 children is as large as a plain block of 16 ent
 NODE_WORDS = HEAD + FANOUT
 SUMMED_CLASS = 5
 SHARED_CLASS = 7  # of a block that many sets share; see `triegs.store.kernels.shared`
-SHARED_WORDS = 4
+SHARED_WORDS = 2  # from one to the next: the id of one is the birth of the next
 # Younger than every version: that a set refers to a shared block does not say since when.
 SHARED_BIRTH = 1 << 62
-PAGE_BITS = 3  # a page has the shared blocks of so many ids as fit a node
+PAGE_BITS = 4  # a page has the shared blocks of so many ids as fit a node
 SUMMED_WORDS = HEAD + 3 * FANOUT
 SUMMED = -1 << 63  # bitmap flag of a hub or inner trie node: it is a summed node
 CLASSES = 6

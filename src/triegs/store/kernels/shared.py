@@ -5,11 +5,15 @@ own for each such set would be allocated, written, retired and freed for a singl
 them refer to one block, which never changes and belongs to no version. It looks like any other
 block, so readers need not know.
 
-A *page* is as large as a node and has the shared blocks of eight adjacent ids. The directory, a
-trie in place, leads from an id to its page; only writers use it. Pages remain when their ids are no
-longer used, because the dictionary assigns those ids again. They are removed when memory is short:
-that takes a visit of every node, and is tried once so many references were dropped that their pages
-may be a sixteenth of the limit.
+A *page* is as large as a node and has the shared blocks of sixteen adjacent ids. They overlap: an
+id has 32 bits, and the bits above it make its word the birth of the next block::
+
+    birth, header, birth + id, header, birth + id, …, header, birth + id, 0
+
+The directory, a trie in place, leads from an id to its page; only writers use it. Pages remain when
+their ids are no longer used, because the dictionary assigns those ids again. They are removed when
+memory is short: that takes a visit of every node, and is tried once so many references were dropped
+that their pages may be a sixteenth of the limit.
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ from triegs.store.kernels.layout import (
     HEAD,
     HEIGHT_SHIFT,
     NODE_CLASS,
+    NODE_WORDS,
     OFFSET,
     PAGE_BITS,
     SHARED_BIRTH,
@@ -38,19 +43,18 @@ from triegs.store.kernels.layout import (
 from triegs.store.kernels.trie import grow_trie, trie_get
 
 SHARED_HEADER = 1 | SHARED_CLASS << CLASS_SHIFT | BARE
-PAGE_HEADER = NODE_CLASS << CLASS_SHIFT  # a walk takes a page for a block without entries
 PAGE_IDS = 1 << PAGE_BITS
 
 
 @inlined
 def block_in_page(page: int, key: int) -> int:
-    return page + HEAD + SHARED_WORDS * (key & (PAGE_IDS - 1))
+    return page + SHARED_WORDS * (key & (PAGE_IDS - 1))
 
 
 @inlined
 def page_of(words: Words, block: int) -> int:
     """The page of a shared block."""
-    return block - SHARED_WORDS * (load(words, block + HEAD) & (PAGE_IDS - 1)) - HEAD
+    return block - SHARED_WORDS * (load(words, block + HEAD) & (PAGE_IDS - 1))
 
 
 @inlined
@@ -79,14 +83,12 @@ def make_page(words: Words, number: int) -> int:
         node = load(words, at)
     page = allocate(words, NODE_CLASS)
     store(words, SHARED_NODES, load(words, SHARED_NODES) + nodes)
-    store(words, page, epoch)
-    store(words, page + 1, PAGE_HEADER)
+    store(words, page, SHARED_BIRTH)
+    store(words, page + NODE_WORDS - 1, 0)
     for key in range(number << PAGE_BITS, (number + 1) << PAGE_BITS):
         block = block_in_page(page, key)
-        store(words, block, SHARED_BIRTH)
         store(words, block + 1, SHARED_HEADER)
-        store(words, block + HEAD, key)
-        store(words, block + HEAD + 1, 0)
+        store(words, block + HEAD, SHARED_BIRTH | key)
     store(words, node + HEAD + (number & DIGIT), page)
     store(words, node + 1, load(words, node + 1) | bit(number & DIGIT))
     return page
