@@ -290,7 +290,7 @@ def begin(directory: Any, **options: Any) -> Engine:
 
 
 def too_much(engine: Engine) -> None:
-    engine.apply(signed("+", [(n, P, n) for n in range(20_000)]))
+    engine.apply(signed("+", [(n, P, n) for n in range(40_000)]))
 
 
 def too_wide(engine: Engine) -> None:
@@ -379,10 +379,10 @@ def test_a_slide_that_refused_what_came_is_the_same_again(tmp_path, is_kept):
     with begin(tmp_path, window=Window(100, slide=10)) as engine:
         engine.push([(1, n, P, n) for n in range(500)])
         assert engine.advance(to=10)[0].refused == ()
-        engine.push([(11, n, P, n) for n in range(20_000)])
+        engine.push([(11, n, P, n) for n in range(40_000)])
         if is_kept:
             engine.checkpoint()
-        assert len(engine.advance(to=20)[0].refused) == 20_000
+        assert len(engine.advance(to=20)[0].refused) == 40_000
         engine.push([(21, n, Q, n) for n in range(500)])
         engine.advance(to=30)
         epoch, seen = engine.epoch, [read(engine, name) for name in engine.queries]
@@ -391,7 +391,7 @@ def test_a_slide_that_refused_what_came_is_the_same_again(tmp_path, is_kept):
         with Engine.open(tmp_path, memory_limit=limit) as engine:
             assert engine.epoch == epoch
             assert [read(engine, name) for name in engine.queries] == seen
-            assert engine.metrics()["windows"]["refused"] == 20_000
+            assert engine.metrics()["windows"]["refused"] == 40_000
 
 
 @pytest.mark.parametrize("by_slide", [False, True])
@@ -406,7 +406,7 @@ def test_slides_that_died_before_it_was_noted_that_they_refused(tmp_path, monkey
 
     engine = begin(tmp_path, window=Window(10, slide=10))
     for start in (0, 10, 20):
-        size = 3 if start == 10 else 20_000
+        size = 3 if start == 10 else 40_000
         engine.push([(start + 1, n, P, n) for n in range(size)])
     epoch = engine.epoch
     assert engine._internals.checkpoint_manager is not None
@@ -421,6 +421,6 @@ def test_slides_that_died_before_it_was_noted_that_they_refused(tmp_path, monkey
             if limit is not None:
                 found = [*engine.published, *(engine.advance(to=30) if by_slide else ())]
                 told = [(each.epoch - epoch, len(each.refused)) for each in found]
-                assert told == [(1, 20_000), (2, 0), (3, 20_000)]
+                assert told == [(1, 40_000), (2, 0), (3, 40_000)]
             assert engine.epoch == epoch + 3
             assert read(engine, "pairs") == Counter()

@@ -192,7 +192,7 @@ def test_a_full_queue_answers_429(start: Start):
 
 def test_requests_that_do_not_fit_together_are_tried_alone(start: Start):
     """The memory limit refuses one of two queued requests; the other is applied."""
-    client = start(Engine(prefixes=PREFIXES, memory_limit="2MiB"))
+    client = start(Engine(prefixes=PREFIXES, memory_limit="1MiB"))
     client.service.engine.register("SELECT ?x ?y { ?x :p ?y }", "all")
     large = write_lines(*((n, "p", n + 1) for n in range(60_000)))
     with ThreadPoolExecutor(2) as pool:

@@ -265,7 +265,7 @@ def test_the_same_label_under_two_windows_is_two_relations():
 
 
 def test_a_slide_without_room_refuses_what_comes():
-    engine = Engine(memory_limit=2_000_000, window=Window(1_000, slide=10))
+    engine = Engine(memory_limit=1_000_000, window=Window(1_000, slide=10))
     query = engine.register(PAIRS)
     engine.push([event(1, n, n) for n in range(100)])
     assert [p.refused for p in engine.advance(to=10)] == [()]
