@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.aggregates.drawing import typed
 from tests.aggregates.lives import check_engine
-from tests.stress.standing import read
+from tests.stress.standing import read, subtract
 
 from triegs.engine import Engine
 from triegs.explain import explain
@@ -40,6 +40,40 @@ QUERIES = [
 ]  # fmt: skip
 SMALL = [typed(n, "integer") for n in (-7, -2, -1, 0, 1, 2, 7)]
 MIXED = [*SMALL, typed("7.5", "decimal"), typed("-0.25", "decimal"), typed("0.5", "double"), '"x"']
+
+
+#: Each is counted or summed in one component, and multiplied by another.
+APART = [
+    "SELECT (SUM(?v) AS ?s) (COUNT(*) AS ?n) (AVG(?v) AS ?a) { <u:a> <u:p> ?v . ?x <u:q> ?y }",
+    "SELECT (SUM(?v) AS ?s) { ?k <u:p> ?v . ?x <u:q> ?y }",
+    "SELECT ?k (SUM(?v) AS ?s) (COUNT(?v) AS ?n) { ?k <u:p> ?v . ?x <u:q> ?y } GROUP BY ?k",
+    "SELECT ?k (SUM(?v) AS ?s) { ?k <u:p> ?v . ?x <u:q> ?y } GROUP BY ?k HAVING (SUM(?v) > 9)",
+    "SELECT ?k (SUM(?v) AS ?s) { ?k <u:p> ?v . ?x <u:q> ?y } GROUP BY ?k ORDER BY DESC(?s)",
+]
+
+
+@pytest.mark.parametrize("text", APART)
+def test_a_product_beyond_64_bits_is_exact(text: str) -> None:
+    """What is stored fits; so does the average, and a mixed sum is unbound whatever its digits."""
+    largest = typed(2**63 - 2, "integer")  # the sum of all still fits
+    engine, counts = Engine(), Counter[oracle.Triple]()
+    query = engine.register(text)
+    for batch in (
+        [("+", "<u:a>", "<u:p>", largest), ("+", "<u:b>", "<u:p>", typed(1, "integer"))],
+        [("+", f"<u:c{n}>", "<u:q>", typed(n, "integer")) for n in range(3)],
+        [("-", "<u:b>", "<u:p>", typed(1, "integer")), ("+", "<u:b>", "<u:p>", '"x"')],
+        [("-", f"<u:c{n}>", "<u:q>", typed(n, "integer")) for n in range(3)],
+    ):
+        with query.snapshot() as before:
+            shown = dict(read(before))
+            engine.apply(batch)
+            oracle.apply_batch(counts, batch)
+            with query.snapshot() as after:
+                rows = dict(read(after))
+                assert rows == oracle.answers(oracle.read_query(text), counts, "multigraph")
+                assert after.to_arrow("python").num_rows == len(after) == len(rows)
+                found = {tuple(change): change.change for change in after.diff(before)}
+        assert found == subtract(rows, shown)
 
 
 @pytest.mark.parametrize("mode", ["multigraph", "rdf"])

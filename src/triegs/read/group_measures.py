@@ -18,8 +18,8 @@ def find_factor(measure: GroupMeasure, version: PackedVersion) -> int:
 
 def multiply(counts: Words, factor: int) -> Words:
     """Counts times a factor of all groups; `MultiplicityOverflow` if one does not fit 64 bits."""
-    if factor in (0, 1) or not len(counts):
-        return counts * factor
+    if factor in (0, 1) or not counts.any():
+        return counts * min(factor, 1)
     if max(-int(counts.min()), int(counts.max())) > LARGEST // abs(factor):
         message = "an aggregate of a disconnected pattern does not fit 64 bits"
         raise MultiplicityOverflow(message, "aggregate")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from triegs.compiler.groups import CARRIED, WHOLE_SUMS, is_extreme
 from triegs.compiler.plan import Measure
+from triegs.errors import MultiplicityOverflow
 from triegs.maintain.digits import WHOLE, sum_of
 from triegs.read.columns import NotIntegers, Sizes, Words, read_columns
 from triegs.read.group_measures import find_factor, multiply
@@ -105,7 +106,10 @@ class GroupState:
                 if self._open(number, bases[:0])[0] != EMPTY:
                     raise NotIntegers
                 number = self._find_whole(number)
-            counts = self._read_counts(number, bases)
+            try:
+                counts = self._read_counts(number, bases)
+            except MultiplicityOverflow:
+                raise NotIntegers from None
             if measure in CARRIED:
                 _take_integers(spans, counts - 1, rows[column])
             else:
@@ -152,7 +156,7 @@ class GroupState:
         rows = np.empty((len(self._reader.shown), count), np.int64)
         is_there = np.ones(count, np.bool_)
         if self._grouping.keys and self._reader.is_direct:
-            is_there = self._read_counts(0, bases) > 0
+            is_there = self._has_answers(bases)
         slow = []
         for column, key in enumerate(self._reader.shown):
             expression = self._grouping.columns[column].expression
@@ -179,16 +183,25 @@ class GroupState:
         of them; None if it is of another kind.
         """
         number = self._reader.find_source(each)
-        source = self._groups.sources[number]
-        measure, values = source.measure, source.values
-        if measure in (Measure.COUNT, Measure.DISTINCT):
-            return self._encode_integers(self._read_counts(number, bases))
-        if source.measure in CARRIED:
+        measure = self._groups.sources[number].measure
+        if measure in CARRIED:
             return self._read_counts(number, bases) - 1  # UNBOUND where there is none
         if is_extreme(each) and self._measures[number].by_value is not None:
             return self._read_extremes(each, number, bases)
-        if measure not in WHOLE_SUMS:
-            return None
+        try:
+            if measure in (Measure.COUNT, Measure.DISTINCT):
+                return self._encode_integers(self._read_counts(number, bases))
+            return self._read_quotients(each, bases, members) if measure in WHOLE_SUMS else None
+        except MultiplicityOverflow:  # what is stored fits 64 bits, but not times a component
+            return np.array([self._encode_aggregate(each, one) for one in members], np.int64)
+
+    def _read_quotients(
+        self, each: Aggregate, bases: Words, members: Sequence[list[Base]]
+    ) -> Words:
+        """The ids of sums or averages."""
+        number = self._reader.find_source(each)
+        source = self._groups.sources[number]
+        measure, values = source.measure, source.values
         divisors = None
         if each.function == "AVG":
             divisors = self._read_counts(self._find_divisor(measure, values), bases)
@@ -198,8 +211,7 @@ class GroupState:
         ids[is_integer] = self._encode_integers(sums.whole[is_integer])
         self._encode_quotients(sums, divisors, ids)
         for row in np.flatnonzero(ids == MISSING).tolist():
-            found = self._aggregate(each, members[row])
-            ids[row] = self._encode(None if found is NO_TERM else str(found))
+            ids[row] = self._encode_aggregate(each, members[row])
         return ids
 
     def _read_extremes(self, each: Aggregate, number: int, bases: Words) -> Words:
@@ -266,6 +278,10 @@ class GroupState:
     def _encode_integers(self, integers: Words) -> Words:
         ids: Words = self._reader.values.encode(pa.array(integers)).ids
         return ids
+
+    def _encode_aggregate(self, each: Aggregate, bases: list[Base]) -> int:
+        found = self._aggregate(each, bases)
+        return self._encode(None if found is NO_TERM else str(found))
 
     def _encode(self, term: str | None) -> int:
         return UNBOUND if term is None else self._reader.values.encode_one(term)
@@ -358,12 +374,21 @@ class GroupState:
     def _count(self, number: int, bases: Iterable[Base]) -> int:
         return sum(count for base in bases for _, count in self._scan(number, base))
 
-    def _read_counts(self, number: int, bases: Words) -> Words:
+    def _has_answers(self, bases: Words) -> Flags:
+        """Whether the group of each base exists."""
+        found: Flags = self._read_stored(0, bases) > 0
+        return found if self._factors[0] else np.zeros_like(found)
+
+    def _read_stored(self, number: int, bases: Words) -> Words:
+        """The counts of a measure, without the factor of other components."""
         counts = np.ones(len(bases), np.int64)
         if self._measures[number].relation is not None:
             root, keys, width = self._open(number, bases)
             read_counts(self._version.words, root, keys, width, counts)
-        factor = self._factors[number]
+        return counts
+
+    def _read_counts(self, number: int, bases: Words) -> Words:
+        counts, factor = self._read_stored(number, bases), self._factors[number]
         is_carried = self._groups.sources[number].measure in CARRIED
         return multiply(counts, min(factor, 1) if is_carried else factor)
 
