@@ -44,7 +44,7 @@ _untimed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow],
 
 # Kernels as plain Python repeat what compiled ones have just shown, a hundred times slower.
 settings.register_profile(
-    "short", parent=_untimed, max_examples=30 if COMPILED else 10, derandomize=True
+    "short", parent=_untimed, max_examples=20 if COMPILED else 8, derandomize=True
 )
 settings.register_profile("long", parent=_untimed, max_examples=500)
 settings.register_profile("soak", parent=_untimed, max_examples=1_000)

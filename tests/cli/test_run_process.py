@@ -184,12 +184,15 @@ class Terminal:
         return text.decode()
 
 
-def show(*arguments: str, columns: int = 80, **environment: str) -> str:
+def show(
+    *arguments: str, columns: int = 80, start: list[str] | None = None, **environment: str
+) -> str:
     terminal = Terminal(columns)
     clean = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "NO_COLOR", "TERM")}
-    with Command(
-        "run", *arguments, stdin=subprocess.DEVNULL, stdout=terminal.theirs,
-        stderr=terminal.theirs, env={**clean, "TERM": "xterm", **environment},
+    with subprocess.Popen(
+        [*(start or start_command()), "run", *arguments], stdin=subprocess.DEVNULL,
+        stdout=terminal.theirs, stderr=terminal.theirs,
+        env={**clean, "TERM": "xterm", **environment},
     ) as process:  # fmt: skip
         text = terminal.read()
     assert process.returncode == 0
@@ -209,14 +212,21 @@ def test_progress_on_a_terminal(tmp_path: Path) -> None:
     """A slow input shows it; results take its place while they are written."""
     path = tmp_path / "events.csv"
     path.write_text(HEADER + "".join(event(n // 9, f"a{n}", "b") for n in range(30_000)))
-    text = show(LIKES, "-i", str(path), "--every", "500ms", "--rows", "1")
+    program = (  # it shows every change, however soon it comes
+        "import sys\n"
+        "from triegs.cli import main, progress\n"
+        "progress.FIRST = progress.PAUSE = 0\n"
+        "sys.exit(main())\n"
+    )
+    given = [LIKES, "-i", str(path), "--every", "500ms", "--rows", "1"]
+    text = show(*given, start=[sys.executable, "-c", program])
     shown = re.findall(r"\r\x1b\[2K[^\r]*events[^\r]*", text)
     assert shown
     assert "watermark" in shown[-1]
     assert "lag" in shown[-1]
     assert re.search(r"\d+%", shown[-1])
     assert max(len(line) for line in shown) <= 80 + len("\r\x1b[2K")
-    quiet = show(LIKES, "-i", str(path), "--every", "500ms", "--rows", "1", "--no-progress")
+    quiet = show(*given, "--no-progress")
     assert "\x1b[2K" not in quiet
 
 

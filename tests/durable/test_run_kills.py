@@ -20,7 +20,7 @@ import pytest
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="kills processes")
 
 SOAK = os.environ.get("TRIEGS_PROFILE") == "soak"
-LIVES = 60 if SOAK else 3
+LIVES = 60 if SOAK else 2
 LIKES = "likes=SELECT ?x ?y { ?x <a:likes> ?y }"
 PAIRS = "pairs=SELECT ?x ?z { ?x <a:likes> ?y . ?y <a:likes> ?z }"
 Row = tuple[int, str, str, str]

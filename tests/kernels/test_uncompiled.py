@@ -35,8 +35,14 @@ LEFT_OUT = [
     "(test_event_times and room)",
     "(test_judges and (constants or one_variable or large))",
 ]
-# Without a soak, not those that fill the memory, and one mode of the longest test.
-LONG = ["does_not_fit", "memory_limit_refused", "(test_event_times and one_stream and rdf)"]
+# Without a soak, not those that fill the memory, nor the longest of those that are like others.
+LONG = [
+    "does_not_fit",
+    "memory_limit_refused",
+    "its_memory_is_counted",
+    "(test_event_times and one_stream)",
+    "(deletions_against_a_query and 2ms)",
+]
 
 
 @pytest.mark.skipif(not COMPILED, reason="this is the run without compilation")

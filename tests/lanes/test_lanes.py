@@ -17,7 +17,7 @@ from triegs.lanes import Lanes
 from triegs.lanes.lane_query import LaneQuery
 
 SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
-SECONDS = 60.0 if SOAK else 3.0
+SECONDS = 60.0 if SOAK else 1.0
 UNITS = 60
 P = "<http://ex/p>"
 SIDES = {side: f"SELECT ?unit ?at {{ ?unit <{side}> ?at }}" for side in ("left", "right")}

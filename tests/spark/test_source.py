@@ -8,6 +8,7 @@ import os
 import shutil
 from functools import partial
 from io import StringIO
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ COLUMNS = ("time", "op", "subject", "predicate", "object", "id")
 QUERY = "SELECT ?x ?y ?z { ?x <http://ex/p> ?y . ?y <http://ex/q> ?z }"
 FILES, ROWS = 5, 60
 FORMATS = ("parquet", "csv", "jsonl")
+SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
 
 
 def draw_rows(seed: int) -> list[list[Any]]:
@@ -210,8 +212,15 @@ def test_a_broken_file_is_reported_in_one_line(spark: LocalSpark, tmp_path: Path
         read_all(open_input(tmp_path / "a.csv.gz", make=partial(SparkSource, spark=spark)))
 
 
-@pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize("options", [["--window", "2s", "--slide", "1s"], ["--mode", "rdf"]])
+SLIDING, EPOCHS = ["--window", "2s", "--slide", "1s"], ["--mode", "rdf"]
+
+
+@pytest.mark.parametrize(
+    ("form", "options"),
+    [(form, each) for form in FORMATS for each in (SLIDING, EPOCHS)]
+    if SOAK
+    else list(zip(FORMATS, cycle([SLIDING, EPOCHS]), strict=False)),
+)
 def test_run_gives_the_same_answers(
     spark: LocalSpark, tmp_path: Path, form: str, options: list[str]
 ) -> None:
