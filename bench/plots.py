@@ -64,10 +64,6 @@ def draw_consumers(series: Series) -> Figure:
         "nothing": "Nothing read",
     }
     workloads = list(series)
-    labels = [
-        name if "triegs" in series[name]["full result"] else f"{name}\n(not by triegs yet)"
-        for name in workloads
-    ]
     figure = Figure(figsize=(WIDTH, 5.8), layout="constrained")
     axes: Any = figure.subplots(2, 2, sharey=True)
     for axis, (consumer, title) in zip(axes.flat, consumers.items(), strict=True):
@@ -83,7 +79,7 @@ def draw_consumers(series: Series) -> Figure:
                 axis.scatter(x, y, size, look.colour, marker=look.mark, label=system, zorder=3)
         axis.set_title(title)
         _log(axis, "x")
-        axis.set_yticks(range(len(workloads)), labels)
+        axis.set_yticks(range(len(workloads)), workloads)
         axis.set_ylim(len(workloads) - 0.5, -0.5)
     for axis in axes[-1]:
         axis.set_xlabel("milliseconds a slide (less is better)")

@@ -14,8 +14,6 @@ from bench.contest import Consumer, Contender, Runner, Stream, hold_contest
 from bench.report import Figure
 from bench.run import Bench, LeftOut
 from bench.sections.blocks import BLOCKS, make_block
-from bench.subject import Engine
-from triegs.errors import UnsupportedQuery
 
 NAME = "consumers"
 
@@ -27,13 +25,7 @@ def measure_consumers(bench: Bench) -> Iterator[Figure]:
     for name in BLOCKS:
         bench.say(f"consumers of {name}")
         stream = Stream(make_block(name, bench))
-        entries = list_entries(peers)
-        try:
-            Engine().register(stream.workload.query)
-        except UnsupportedQuery as refused:
-            problems.append(f"{name}: {refused.construct}, which the engine does not run yet")
-            entries = [entry for entry in entries if entry[0] is not Triegs]
-        runners = hold_contest(stream, entries, bench.settings.seconds)
+        runners = hold_contest(stream, list_entries(peers), bench.settings.seconds)
         yield from _show(name, runners)
         found = series[name] = {consumer.value: {} for consumer in Consumer}
         for runner in runners:
