@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -99,3 +102,35 @@ def test_prefetch_takes_any_index_and_changes_nothing(at: int) -> None:
     array = np.arange(8, dtype=np.int64)
     run_prefetch(array, at)
     assert array.tolist() == list(range(8))
+
+
+#: A function that reads the ticks, as machine code for some processors.
+TICKS = """
+from llvmlite import binding, ir
+from triegs.jit.intrinsics import WORD, build_ticks
+binding.initialize_all_targets(), binding.initialize_all_asmprinters()
+for machine in ("x86_64", "aarch64", "riscv64"):
+    module = ir.Module()
+    function = ir.Function(module, ir.FunctionType(WORD, []), "read")
+    builder = ir.IRBuilder(function.append_basic_block())
+    builder.ret(build_ticks(builder, machine))
+    target = binding.Target.from_triple(f"{machine}-unknown-linux-gnu").create_target_machine()
+    made = binding.parse_assembly(str(module))
+    made.verify()
+    assert target.emit_object(made)
+    text = target.emit_assembly(made)
+    print(machine, "rdtsc" in text, "CNTVCT_EL0" in text)
+"""
+
+
+def test_ticks_compile_for_every_processor() -> None:
+    """In a process of its own: what LLVM cannot compile ends it."""
+    done = subprocess.run(
+        [sys.executable, "-c", TICKS], capture_output=True, encoding="utf-8", check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "x86_64 True False",
+        "aarch64 False True",
+        "riscv64 False False",
+    ]

@@ -52,18 +52,28 @@ def define_checked(operation: str) -> Any:
     return checked
 
 
+def build_ticks(builder: Any, machine: str) -> Any:
+    """A counter that runs at a constant rate; 0 on a processor without one for programs."""
+    if machine in ("x86_64", "amd64"):
+        # LLVM has no other name for it, and on other processors it is a privileged instruction.
+        read = builder.module.declare_intrinsic(
+            "llvm.readcyclecounter", (), ir.FunctionType(WORD, [])
+        )
+        return builder.call(read, [])
+    if machine in ("aarch64", "arm64"):
+        # Not as assembly, for which Numba loads no parser: LLVM would end the process.
+        counter = builder.module.add_metadata([ir.MetaDataString(builder.module, "cntvct_el0")])
+        read = builder.module.declare_intrinsic(
+            "llvm.read_volatile_register", [WORD], ir.FunctionType(WORD, [ir.MetaDataType()])
+        )
+        return builder.call(read, [counter])
+    return ir.Constant(WORD, 0)
+
+
 @intrinsic
 def read_ticks(_typing: Any) -> Any:
     def build(_context: Any, builder: Any, _signature: Any, _args: Any) -> Any:
-        kind = ir.FunctionType(WORD, [])
-        machine = platform.machine().lower()
-        if machine in ("x86_64", "amd64"):
-            # LLVM has no other name for it, and on other processors it is a privileged instruction.
-            read = builder.module.declare_intrinsic("llvm.readcyclecounter", (), kind)
-            return builder.call(read, [])
-        if machine in ("aarch64", "arm64"):
-            return builder.asm(kind, "mrs $0, cntvct_el0", "=r", [], side_effect=True)
-        return ir.Constant(WORD, 0)
+        return build_ticks(builder, platform.machine().lower())
 
     return types.int64(), build
 
