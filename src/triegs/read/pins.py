@@ -5,15 +5,19 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
 from weakref import ReferenceType, ref
 
+from triegs.compiler.plan import Plan
 from triegs.errors import HistoryGone
 from triegs.maintain.compiled import CompiledCore
 from triegs.maintain.enumeration_plan import EnumerationPlan
 from triegs.maintain.standing import RegisteredPlan
 from triegs.read.groups import GroupReader
+from triegs.read.handle import SnapshotHandle
+from triegs.read.handles import Handles, Shared
 from triegs.read.holds import Holds
 from triegs.read.rows import RowReader
 from triegs.read.snapshot import Snapshot
@@ -77,6 +81,7 @@ class Pins:
         self._holds = holds
         self._debug = debug
         self._pins: dict[object, Pin] = {}
+        self.handles = Handles(store, words)
         #: The pins with a lease.
         self.leases: dict[object, Pin] = {}
 
@@ -89,7 +94,14 @@ class Pins:
     ) -> Snapshot:
         """Pin an epoch, by default the newest. Cost: constant."""
         expires = None if lease is None else monotonic() + read_span(lease) / 1000
-        version, enumeration = self._show(registered, epoch)
+        shown = self._show(registered, epoch)
+        return self._make(query, registered.plan, *shown, expires)
+
+    def _make(
+        self, query: str, plan: Plan, version: PackedVersion, enumeration: EnumerationPlan,
+        expires: float | None,
+    ) -> Snapshot:  # fmt: skip
+        """A snapshot of a version that was pinned for it."""
         token = object()
 
         def close() -> None:
@@ -97,9 +109,9 @@ class Pins:
             self.leases.pop(token, None)
             self._store.unpin(version)
 
-        read = RowReader if registered.plan.groups is None else GroupReader
+        read = RowReader if plan.groups is None else GroupReader
         load = self._words.decoder().load
-        reader = read(registered.plan, enumeration, self._decode_one, load)
+        reader = read(plan, enumeration, self._decode_one, load)
         number = version.number - self._clock.first
         taken = find_caller() if self._debug else None
         decoder = self._words.decoder(shared=True)
@@ -107,11 +119,34 @@ class Pins:
         snapshot = Snapshot(
             reader, version, number, decoder, close, time, expires=expires, taken=taken
         )
+        snapshot._share = partial(self._share, query)
         pin = Pin(version, query, monotonic(), expires, taken, ref(snapshot))
         self._pins[token] = pin
         if expires is not None:
             self.leases[token] = pin
         return snapshot
+
+    def _share(
+        self, query: str, snapshot: Snapshot, lease: str | int | timedelta | None
+    ) -> SnapshotHandle:
+        expires = snapshot._expires if lease is None else monotonic() + read_span(lease) / 1000
+        plan, enumeration = snapshot._reader.plan, snapshot._reader.enumeration
+
+        def reopen(version: PackedVersion) -> Snapshot:
+            pinned = self._store.pin(version)
+            return self._make(query, plan, pinned, enumeration, expires)
+
+        taken = find_caller() if self._debug else None
+        return self.handles.share(query, snapshot, reopen, expires, taken)
+
+    def forget(self, why: str) -> None:
+        """In a process that was forked from the one of the engine."""
+        for pin in self._pins.values():
+            snapshot = pin.snapshot()
+            if snapshot is not None:
+                snapshot._forget(why)
+        self._pins, self.leases = {}, {}
+        self.handles.lose()
 
     def take_since(
         self,
@@ -136,8 +171,16 @@ class Pins:
                 snapshot.close()
         return kept
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether there is anything to do after an epoch."""
+        return bool(self.leases or self.handles.watched)
+
     def end_leases(self) -> None:
-        """Close the snapshots whose leases have expired."""
+        """Close the snapshots whose leases have expired, and release what nobody in another process
+        reads any more.
+        """
+        self.handles.follow(at_once=False)
         for pin in list(self.leases.values()) if self.leases else ():
             snapshot = pin.snapshot()
             if snapshot is not None:
@@ -145,9 +188,11 @@ class Pins:
 
     def describe(self, *, measure: bool = False) -> list[dict[str, Any]]:
         """The pins; with `measure` also the bytes that each alone retains."""
+        self.handles.follow(at_once=True)
         now = monotonic()
         found = []
-        for pin in list(self._pins.values()):
+        pins: list[Pin | Shared] = [*self._pins.values(), *self.handles.list_shared()]
+        for pin in pins:
             described = pin.describe(self._clock.first, now)
             if measure:
                 with suppress(VersionGone):  # released meanwhile
@@ -165,6 +210,9 @@ class Pins:
         holders: dict[int, list[str]] = {}
         for pin in list(self._pins.values()):
             holders.setdefault(pin.version.number, []).append(f"a snapshot of {pin.query!r}")
+        for shared in self.handles.list_shared():
+            name = f"a shared snapshot of {shared.query!r}"
+            holders.setdefault(shared.version.number, []).append(name)
         for name, number in self._holds.named.items():
             holders.setdefault(number, []).append(f"the hold {name!r}")
         described = []

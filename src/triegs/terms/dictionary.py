@@ -36,6 +36,7 @@ from triegs.terms.decoder import Decoder, Terms, read_term, read_terms, to_words
 from triegs.terms.encoding import ColumnEncoder, Encoded, Problem
 from triegs.terms.interning import Interner
 from triegs.terms.row_encoding import RowEncoder
+from triegs.terms.shared_terms import share_arrays
 from triegs.terms.table import BAD
 from triegs.terms.term_array import TermArray
 from triegs.terms.value_array import ValueArray
@@ -71,10 +72,12 @@ class Dictionary:
     1
     >>> words.decode_one(0)
     '<http://ex/a>'
+
+    With `shared_memory` other processes can decode (`triegs.terms.shared_terms`).
     """
 
-    def __init__(self) -> None:
-        interner = self._interner = Interner()
+    def __init__(self, *, shared_memory: bool = False) -> None:
+        interner = self._interner = Interner(share_arrays if shared_memory else None)
         self._columns = ColumnEncoder(self._interner)
         self._rows = RowEncoder(self._interner)
         # Plain attributes, because looking up a cached term takes nanoseconds.
@@ -94,6 +97,10 @@ class Dictionary:
     def arrays(self) -> Arrays:
         """The current arrays: read-only, and valid until the next change."""
         return self._interner.arrays
+
+    def lose(self) -> None:
+        """Forget all terms, in a process that was forked from the one that has them."""
+        self._interner.lose()
 
     # Encoding one term -------------------------------------------------------------------------
 
