@@ -236,9 +236,8 @@ def call_after_fork(method: Callable[[], None]) -> None:
 
 
 def _call_all() -> None:
-    called = [each() for each in _CALLED]
-    _CALLED.clear()
-    for method in called:
+    for each in _CALLED:
+        method = each()
         if method is not None:
             method()
 
