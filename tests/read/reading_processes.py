@@ -75,6 +75,7 @@ def serve(pipe: Any) -> None:
     kept: dict[str, Any] = {}
     while True:
         function, arguments = pipe.recv()
+        answer: tuple[Any, Exception | None]
         try:
             answer = function(kept, *arguments), None
         except Exception as problem:

@@ -310,8 +310,17 @@ def test_the_owner_closes_early(process):
     process.ask(close_opened)
     assert is_released(engine)
     assert engine.metrics()["retained_bytes"] == 0
-    with pytest.raises(SnapshotExpired, match="or its process has ended"):
+    with pytest.raises(SnapshotExpired, match="its handle is closed"):
         process.ask(open_handle, again)
+    # The next one has the same file.
+    with share(query) as other:
+        assert other._ref == handle._ref
+        with pytest.raises(SnapshotExpired, match="its handle is closed"):
+            process.ask(open_handle, again)
+        with pytest.raises(SnapshotExpired, match="is closed"):
+            again.open()
+        assert process.ask(open_handle, other) == engine.epoch
+        process.ask(close_opened)
 
 
 def test_a_killed_reader_pins_nothing():
@@ -327,7 +336,7 @@ def test_a_killed_reader_pins_nothing():
         second.signal(signal.SIGSTOP)
         second.kill()
         # Publishing notices it by itself.
-        wait_until(lambda: engine.apply([]) and not engine._store.held())
+        wait_until(lambda: engine.apply([]).epoch > 0 and not engine._store.held())
     assert is_released(engine)
 
 

@@ -67,8 +67,9 @@ class SnapshotHandle(Closing):
     >>> handle.close()
     """
 
-    def __init__(self, ref: FileRef, facts: Facts, owned: Owned | None = None) -> None:
+    def __init__(self, ref: FileRef, number: int, facts: Facts, owned: Owned | None = None) -> None:
         self._ref = ref
+        self._number = number
         self._facts = facts
         self._owned = owned
         self.epoch, self.time, self.names = facts
@@ -88,13 +89,13 @@ class SnapshotHandle(Closing):
         if self._ref.process == os.getpid():
             from triegs.read.handles import find_owned
 
-            owned = find_owned(self._ref.name)
+            owned = find_owned(self._ref.name, self._number)
             if owned is None:
                 raise SnapshotExpired(f"{self._describe()} is closed")
             return owned.open()
         from triegs.read.opening import open_snapshot
 
-        return open_snapshot(self._ref, self._describe())
+        return open_snapshot(self._ref, self._number, self._describe())
 
     def close(self) -> None:
         """Refuse further readers; those that are reading are not disturbed. Idempotent.
@@ -125,7 +126,7 @@ class SnapshotHandle(Closing):
         return f"the shared snapshot of epoch {self.epoch}, of process {self._ref.process},"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return SnapshotHandle, (self._ref, self._facts)
+        return SnapshotHandle, (self._ref, self._number, self._facts)
 
     def __repr__(self) -> str:
         head = " ".join(f"?{name}" for name in self.names) or "ASK"

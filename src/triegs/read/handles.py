@@ -1,10 +1,13 @@
 """The shared snapshots of one engine: what their readers need, and when nobody reads any more.
 
-Each has a small file in memory (`triegs.shared_memory`): its state, and a description of the
-snapshot. A reader opens the file and takes a shared lock (``flock``), which the kernel drops when
-the reader ends, however it ends. Who closes the handle writes that into the file. Then nobody new
-reads, and as soon as an exclusive lock is granted nobody does, and the epoch is unpinned. A reader
-that comes in between sees the state once it has its lock.
+Each has a small file in memory (`triegs.shared_memory`): its state, its number, and a description
+of the snapshot. A reader opens the file and takes a shared lock (``flock``), which the kernel drops
+when the reader ends, however it ends. Who closes the handle writes that into the file. Then nobody
+new reads, and as soon as an exclusive lock is granted nobody does, and the epoch is unpinned. A
+reader that comes in between sees the state once it has its lock.
+
+Files are used again, because making one takes as long as all the rest; the number tells a handle
+whether its snapshot is still there.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import pickle
 from collections.abc import Callable
 from dataclasses import replace
 from io import BytesIO
+from struct import Struct
 from threading import RLock
 from time import monotonic
 from typing import Any, NamedTuple
@@ -25,71 +29,87 @@ from triegs.errors import SnapshotExpired, StateError
 from triegs.maintain.enumeration_plan import EnumerationPlan
 from triegs.read.handle import Facts, SnapshotHandle
 from triegs.read.snapshot import Snapshot
-from triegs.shared_memory import FileRef, MemoryFile, find_mapping
+from triegs.shared_memory import FileRef, Mapping, MemoryFile, find_mapping
 from triegs.store.packed import PackedRelation, PackedStore, PackedVersion
 from triegs.terms.arrays import Arrays
 from triegs.terms.dictionary import Dictionary
 from triegs.terms.shared_terms import TermsRef, refer_to_arrays
 
-#: How a file begins: this, the state, the description.
-MAGIC, STATE_AT, STATE_BYTES = b"triegs 1", 8, 1
+MAGIC = b"triegs 1"
+#: How a file begins: this, the state, the number, and the sizes of what follows: what is the
+#: snapshot's own, and what it has in common with others of its query.
+HEAD = Struct("<8sc7xqqq")
+STATE_AT = len(MAGIC)
 OPEN, CLOSED, RELEASED = b"o", b"c", b"r"
-START = STATE_AT + STATE_BYTES
+#: Files are sparse, so a large one costs nothing.
+FILE_BYTES, FREE_FILES = 1 << 20, 16
 #: The seconds between two looks at readers of closed handles, and the plans that are kept pickled.
 PAUSE, PLANS = 0.01, 64
 
 NOT_SHARED = "share needs an engine in shared memory: Engine(shared_memory=True)"
 
 
-class PlanRef(NamedTuple):
-    """A plan and its enumeration, as bytes; equal keys are equal plans of an engine."""
+class Shown(NamedTuple):
+    """A version as a query shows it."""
 
-    key: int
-    data: bytes
+    query: str
+    plan: Plan
+    enumeration: EnumerationPlan
+    version: PackedVersion
 
 
 class Description(NamedTuple):
-    """What a reader in another process needs of a snapshot."""
+    """What a reader in another process needs of one snapshot."""
 
     facts: Facts
-    arena: FileRef
-    terms: TermsRef
-    base: str
-    plan: PlanRef
     version: int
     roots: bytes
     expires: float | None  # by the monotonic clock, which all processes share
+    #: Equal keys are equal `Common`.
+    key: int
+
+
+class Common(NamedTuple):
+    """What it needs besides, which is the same for all snapshots until the plan, or the arrays of
+    terms, are replaced.
+    """
+
+    arena: FileRef
+    terms: TermsRef
+    base: str
+    plan_key: int
+    plan: bytes
 
 
 class Shared(Uncopied):
     """A shared snapshot in the process of its engine; it is an `Owned`."""
 
     def __init__(
-        self, handles: Handles, query: str, version: PackedVersion, description: Description,
-        reopen: Callable[[PackedVersion], Snapshot], taken: str | None,
+        self, handles: Handles, number: int, file: MemoryFile, shown: Shown,
+        description: Description, kept: object, taken: str | None,
     ) -> None:  # fmt: skip
         self._handles = handles
-        self._reopen = reopen
-        self.query = query
-        self.version = version
+        self.number = number
+        self.file = file
+        self.shown = shown
         self.epoch = description.facts.epoch
         self.since = monotonic()
         self.expires = description.expires
         self.taken = taken
-        data = pickle.dumps(description)
-        self._file = MemoryFile("snapshot", START + len(data))
-        os.pwrite(self._file.descriptor, MAGIC + OPEN + data, 0)
-        self.ref = self._file.refer()
+        #: The arrays whose files readers open.
+        self.kept = kept
         self.is_open = True
-        #: The files of the arrays must stay open for those who open it.
-        self.kept: Any = None
+
+    @property
+    def query(self) -> str:
+        return self.shown.query
+
+    @property
+    def version(self) -> PackedVersion:
+        return self.shown.version
 
     def open(self) -> Snapshot:
-        self._handles.follow(at_once=True)
-        with self._handles.lock:
-            if not self.is_open:
-                raise SnapshotExpired(f"the shared snapshot of epoch {self.epoch} is closed")
-            return self._reopen(self.version)
+        return self._handles.open(self)
 
     def close(self) -> None:
         self._handles.close(self)
@@ -111,105 +131,165 @@ class Shared(Uncopied):
     def refuse_readers(self) -> None:
         if self.is_open:
             self.is_open = False
-            os.pwrite(self._file.descriptor, CLOSED, STATE_AT)
+            os.pwrite(self.file.descriptor, CLOSED, STATE_AT)
 
-    def end(self) -> bool:
-        """Release the file if nobody reads; returns whether that is so."""
-        import fcntl
-
-        try:
-            fcntl.flock(self._file.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        os.pwrite(self._file.descriptor, RELEASED, STATE_AT)
-        self._file.close()
-        self.kept = None
-        return True
+    def is_read(self) -> bool:
+        """Whether a process reads it. If not, none will, once it is closed."""
+        if not lock_file(self.file):
+            return True
+        os.pwrite(self.file.descriptor, RELEASED, STATE_AT)
+        unlock_file(self.file)
+        return False
 
 
-_OWNED: WeakValueDictionary[str, Shared] = WeakValueDictionary()
+def lock_file(file: MemoryFile) -> bool:
+    """Whether nobody else has a lock on it."""
+    import fcntl
+
+    try:
+        fcntl.flock(file.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
-def find_owned(name: str) -> Shared | None:
-    """The shared snapshot of this process with such a file, unless it is released."""
-    return _OWNED.get(name)
+def unlock_file(file: MemoryFile) -> None:
+    import fcntl
+
+    fcntl.flock(file.descriptor, fcntl.LOCK_UN)
+
+
+_OWNED: WeakValueDictionary[tuple[str, int], Shared] = WeakValueDictionary()
+
+
+def find_owned(name: str, number: int) -> Shared | None:
+    """The shared snapshot of this process in such a file, unless it is released."""
+    return _OWNED.get((name, number))
 
 
 class Handles(Uncopied):
-    """The shared snapshots of one engine. From any thread."""
+    """The shared snapshots of one engine. From any thread.
 
-    def __init__(self, store: PackedStore, words: Dictionary) -> None:
+    `make` makes a snapshot of this process, of a version that is pinned for it.
+    """
+
+    def __init__(
+        self, store: PackedStore, words: Dictionary,
+        make: Callable[[Shown, float | None], Snapshot],
+    ) -> None:  # fmt: skip
         self._store = store
         self._words = words
-        self.lock = RLock()  # reentrant, because a finaliser may close a handle at any moment
-        self._open: dict[str, Shared] = {}
+        self._make = make
+        self._lock = RLock()  # reentrant, because a finaliser may close a handle at any moment
+        self._open: dict[int, Shared] = {}
         #: Those that are closed or have a lease.
-        self.watched: dict[str, Shared] = {}
+        self.watched: dict[int, Shared] = {}
         self._looked = 0.0
-        self._plans: dict[int, tuple[EnumerationPlan, Any, PlanRef]] = {}
         self._count = 0
+        self._free: list[MemoryFile] = []
+        self._arena: Mapping | None = None
         self._arrays: Arrays | None = None
         self._terms = TermsRef(0, (), ())
+        self._plans: dict[int, tuple[EnumerationPlan, Any, int, bytes]] = {}
+        #: By plan: for which arrays it was written, its key, and what was written.
+        self._common: dict[int, tuple[TermsRef, int, bytes]] = {}
         if store.is_shared:
             store.on_shortage.append(self._look)
 
     def lose(self) -> None:
         """Forget all, in a process that was forked from the one of the engine."""
-        self.lock = RLock()
-        self._open, self.watched, self._plans = {}, {}, {}
+        self._lock = RLock()
+        self._open, self.watched, self._free = {}, {}, []
 
     def share(
-        self, query: str, snapshot: Snapshot, reopen: Callable[[PackedVersion], Snapshot],
-        expires: float | None, taken: str | None,
-    ) -> SnapshotHandle:  # fmt: skip
-        """Share a snapshot, which the caller holds. Cost: constant; the first time a plan is shared
-        also its size.
+        self, shown: Shown, facts: Facts, expires: float | None, taken: str | None
+    ) -> SnapshotHandle:
+        """Share a version, which the caller has pinned for that. Cost: constant; the first time a
+        plan is shared also its size.
         """
-        mapping = find_mapping(snapshot._version.words)
-        if mapping is None:
-            raise StateError(NOT_SHARED)
-        reader = snapshot._reader
-        facts = Facts(snapshot.epoch, snapshot.time, snapshot.names)
-        with self.lock:
-            self.follow(at_once=False)
-            arrays = self._words.arrays
-            version = snapshot._version
-            description = Description(
-                facts, mapping.file.refer(), self._refer_to_terms(arrays), self._words.base,
-                self._write_plan(reader.plan, reader.enumeration), version.number,
-                version.roots.tobytes(), expires,
-            )  # fmt: skip
-            shared = Shared(self, query, version, description, reopen, taken)
-            shared.kept = arrays, version.words
-            self._store.pin(version)
-            _OWNED[shared.ref.name] = self._open[shared.ref.name] = shared
-            if expires is not None:
-                self.watched[shared.ref.name] = shared
-        return SnapshotHandle(shared.ref, facts, shared)
+        try:
+            with self._lock:
+                self.follow(at_once=False)
+                shared = self._share(shown, facts, expires, taken)
+        except BaseException:
+            self._store.unpin(shown.version)
+            raise
+        return SnapshotHandle(shared.file.refer(), shared.number, facts, shared)
 
-    def _refer_to_terms(self, arrays: Arrays) -> TermsRef:
+    def _share(
+        self, shown: Shown, facts: Facts, expires: float | None, taken: str | None
+    ) -> Shared:
+        version = shown.version
+        if self._arena is None:
+            self._arena = find_mapping(version.words)
+            if self._arena is None:
+                raise StateError(NOT_SHARED)
+        arrays = self._words.arrays
+        key, common = self._write_common(shown, arrays)
+        description = Description(facts, version.number, version.roots.tobytes(), expires, key)
+        own = pickle.dumps(description, pickle.HIGHEST_PROTOCOL)
+        self._count = number = self._count + 1
+        head = HEAD.pack(MAGIC, OPEN, number, len(own), len(common))
+        file = self._write_file(head + own + common)
+        shared = Shared(self, number, file, shown, description, (arrays, version.words), taken)
+        _OWNED[file.name, number] = self._open[number] = shared
+        if expires is not None:
+            self.watched[number] = shared
+        return shared
+
+    def _write_file(self, data: bytes) -> MemoryFile:
+        while self._free:
+            file = self._free.pop()
+            # Who has just found its snapshot released may still have a lock.
+            if len(data) <= file.size and lock_file(file):
+                os.pwrite(file.descriptor, data, 0)
+                unlock_file(file)
+                return file
+        file = MemoryFile("snapshot", max(FILE_BYTES, len(data)))
+        os.pwrite(file.descriptor, data, 0)
+        return file
+
+    def _write_common(self, shown: Shown, arrays: Arrays) -> tuple[int, bytes]:
         if arrays is not self._arrays:
-            self._arrays = arrays
             self._terms = refer_to_arrays(arrays, self._terms.number + 1)
-        return self._terms
+            self._arrays = arrays
+        plan_key, plan = self._write_plan(shown.plan, shown.enumeration)
+        terms, key, data = self._common.get(plan_key, (None, 0, b""))
+        if terms is not self._terms:
+            assert self._arena is not None
+            self._count = key = self._count + 1
+            common = Common(self._arena.file.refer(), self._terms, self._words.base, plan_key, plan)
+            data = pickle.dumps(common, pickle.HIGHEST_PROTOCOL)
+            self._common[plan_key] = self._terms, key, data
+        return key, data
 
-    def _write_plan(self, plan: Plan, enumeration: EnumerationPlan) -> PlanRef:
-        found, overflow, ref = self._plans.get(id(enumeration), (None, None, None))
-        if found is enumeration and overflow is enumeration.overflow and ref is not None:
-            return ref
-        self._count += 1
+    def _write_plan(self, plan: Plan, enumeration: EnumerationPlan) -> tuple[int, bytes]:
+        found, overflow, key, data = self._plans.get(id(enumeration), (None, None, 0, b""))
+        if found is enumeration and overflow is enumeration.overflow:
+            return key, data
         bare = replace(enumeration, tables=None, phases=None, roots=None, count_table=None)
-        ref = PlanRef(self._count, write_plan(plan, bare))
+        self._count = key = self._count + 1
+        data = write_plan(plan, bare)
         if len(self._plans) >= PLANS:
-            del self._plans[next(iter(self._plans))]
-        self._plans[id(enumeration)] = enumeration, bare.overflow, ref
-        return ref
+            _, _, oldest, _ = self._plans.pop(next(iter(self._plans)))
+            self._common.pop(oldest, None)
+        self._plans[id(enumeration)] = enumeration, bare.overflow, key, data
+        return key, data
+
+    def open(self, shared: Shared) -> Snapshot:
+        """A snapshot of this process."""
+        self.follow(at_once=True)
+        with self._lock:
+            if not shared.is_open:
+                raise SnapshotExpired(f"the shared snapshot of epoch {shared.epoch} is closed")
+            self._store.pin(shared.version)
+            return self._make(shared.shown, shared.expires)
 
     def close(self, shared: Shared) -> None:
-        with self.lock:
-            if shared.ref.name in self._open:
+        with self._lock:
+            if shared.number in self._open:
                 shared.refuse_readers()
-                self.watched[shared.ref.name] = shared
+                self.watched[shared.number] = shared
                 self._look()
 
     def follow(self, *, at_once: bool) -> None:
@@ -220,20 +300,23 @@ class Handles(Uncopied):
             self._look()
 
     def _look(self) -> None:
-        with self.lock:
+        with self._lock:
             self._looked = now = monotonic()
-            for name, shared in list(self.watched.items()):
+            for number, shared in list(self.watched.items()):
                 if shared.expires is not None and now >= shared.expires:
                     shared.refuse_readers()
-                if not shared.is_open and shared.end():
-                    del self.watched[name]
-                    del self._open[name]
-                    _OWNED.pop(name, None)
+                if not shared.is_open and not shared.is_read():
+                    del self.watched[number]
+                    del self._open[number]
+                    _OWNED.pop((shared.file.name, number), None)
                     self._store.unpin(shared.version)
+                    shared.kept = None
+                    if len(self._free) < FREE_FILES:
+                        self._free.append(shared.file)
 
     def list_shared(self) -> list[Shared]:
         """All that pin an epoch."""
-        with self.lock:
+        with self._lock:
             return list(self._open.values())
 
 

@@ -11,6 +11,7 @@ import os
 import pickle
 from collections import OrderedDict
 from datetime import timedelta
+from functools import lru_cache
 from threading import Lock, RLock, Timer
 from time import monotonic
 from typing import NamedTuple, NoReturn
@@ -24,7 +25,7 @@ from triegs.errors import SnapshotExpired, StateError
 from triegs.jit.words import Words
 from triegs.maintain.enumeration_plan import EnumerationPlan
 from triegs.read.groups import GroupReader
-from triegs.read.handles import MAGIC, OPEN, START, Description, read_plan
+from triegs.read.handles import HEAD, MAGIC, OPEN, Common, Description, read_plan
 from triegs.read.rows import RowReader
 from triegs.read.snapshot import Snapshot
 from triegs.shared_memory import FileRef, ReadMapping, call_after_fork, is_there, open_file
@@ -73,11 +74,11 @@ class OtherEngine:
         self.lock = RLock()
         self._plans: OrderedDict[int, ReadPlan] = OrderedDict()
 
-    def find_plan(self, found: Description) -> ReadPlan:
+    def find_plan(self, found: Common) -> ReadPlan:
         """The same objects for the same plan, which `Snapshot.diff` needs."""
-        key = found.plan.key
+        key = found.plan_key
         if key not in self._plans:
-            self._plans[key] = self._read_plan(found.plan.data)
+            self._plans[key] = self._read_plan(found.plan)
             if len(self._plans) > PLANS:
                 self._plans.popitem(last=False)
         self._plans.move_to_end(key)
@@ -124,10 +125,16 @@ class _Engines:
 ENGINES = _Engines()
 
 
+@lru_cache(PLANS)
+def read_common(data: bytes) -> Common:
+    found: Common = pickle.loads(data)
+    return found
+
+
 class Lease(Uncopied):
     """The right to read a shared snapshot: a shared lock on its file."""
 
-    def __init__(self, file: FileRef) -> None:
+    def __init__(self, file: FileRef, number: int) -> None:
         import fcntl
 
         self._lock = Lock()
@@ -135,15 +142,20 @@ class Lease(Uncopied):
         try:
             # Only who releases it has another kind of lock, for a moment.
             fcntl.flock(self._descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            data = os.pread(self._descriptor, file.size, 0)
-            if data[:START] != MAGIC + OPEN:
+            magic, state, found, own, common = HEAD.unpack(os.pread(self._descriptor, HEAD.size, 0))
+            if (magic, state, found) != (MAGIC, OPEN, number):
                 raise SnapshotExpired("its handle is closed, or its lease is over")
+            data = os.pread(self._descriptor, own + common, HEAD.size)
         except BaseException as problem:
             self.end()
             if isinstance(problem, BlockingIOError):
                 raise SnapshotExpired("its handle is closed") from None
             raise
-        self.description: Description = pickle.loads(data[START:])
+        self.description: Description = pickle.loads(data[:own])
+        self._common = data[own:]
+
+    def read_common(self) -> Common:
+        return read_common(self._common)
 
     def end(self) -> None:
         """Idempotent."""
@@ -189,10 +201,10 @@ _FORKS = _Forks()
 call_after_fork(_FORKS.lose)
 
 
-def open_snapshot(file: FileRef, what: str) -> Snapshot:
+def open_snapshot(file: FileRef, number: int, what: str) -> Snapshot:
     """A snapshot of another process's engine; see `triegs.read.handle.SnapshotHandle.open`."""
     try:
-        lease = Lease(file)
+        lease = Lease(file, number)
     except SnapshotExpired as problem:
         raise SnapshotExpired(f"{what} cannot be opened: {problem}") from None
     try:
@@ -207,10 +219,11 @@ def open_snapshot(file: FileRef, what: str) -> Snapshot:
 
 def _open(lease: Lease) -> Snapshot:
     found = lease.description
-    engine = ENGINES.find(found.arena)
+    common = lease.read_common()
+    engine = ENGINES.find(common.arena)
     with engine.lock:
-        engine.terms.follow(found.terms)
-        plan, enumeration, relations = engine.find_plan(found)
+        engine.terms.follow(common.terms)
+        plan, enumeration, relations = engine.find_plan(common)
     roots = np.frombuffer(bytearray(found.roots), np.int64)
     version = PackedVersion(engine.store, found.version, roots, relations)
     version.holders = 1
@@ -228,7 +241,7 @@ def _open(lease: Lease) -> Snapshot:
 
     epoch, time, _ = found.facts
     snapshot = OpenedSnapshot(
-        reader, version, epoch, terms.decoder(found.base), close, time, expires=found.expires
+        reader, version, epoch, terms.decoder(common.base), close, time, expires=found.expires
     )
     snapshot.lease = lease
     OPENED.add(snapshot)

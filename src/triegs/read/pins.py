@@ -10,14 +10,13 @@ from time import monotonic
 from typing import Any, NamedTuple, Protocol
 from weakref import ReferenceType, ref
 
-from triegs.compiler.plan import Plan
 from triegs.errors import HistoryGone
 from triegs.maintain.compiled import CompiledCore
 from triegs.maintain.enumeration_plan import EnumerationPlan
 from triegs.maintain.standing import RegisteredPlan
 from triegs.read.groups import GroupReader
-from triegs.read.handle import SnapshotHandle
-from triegs.read.handles import Handles, Shared
+from triegs.read.handle import Facts, SnapshotHandle
+from triegs.read.handles import Handles, Shared, Shown
 from triegs.read.holds import Holds
 from triegs.read.rows import RowReader
 from triegs.read.snapshot import Snapshot
@@ -81,7 +80,7 @@ class Pins:
         self._holds = holds
         self._debug = debug
         self._pins: dict[object, Pin] = {}
-        self.handles = Handles(store, words)
+        self.handles = Handles(store, words, self._make)
         #: The pins with a lease.
         self.leases: dict[object, Pin] = {}
 
@@ -94,14 +93,12 @@ class Pins:
     ) -> Snapshot:
         """Pin an epoch, by default the newest. Cost: constant."""
         expires = None if lease is None else monotonic() + read_span(lease) / 1000
-        shown = self._show(registered, epoch)
-        return self._make(query, registered.plan, *shown, expires)
+        version, enumeration = self._show(registered, epoch)
+        return self._make(Shown(query, registered.plan, enumeration, version), expires)
 
-    def _make(
-        self, query: str, plan: Plan, version: PackedVersion, enumeration: EnumerationPlan,
-        expires: float | None,
-    ) -> Snapshot:  # fmt: skip
+    def _make(self, shown: Shown, expires: float | None) -> Snapshot:
         """A snapshot of a version that was pinned for it."""
+        query, plan, enumeration, version = shown
         token = object()
 
         def close() -> None:
@@ -119,25 +116,39 @@ class Pins:
         snapshot = Snapshot(
             reader, version, number, decoder, close, time, expires=expires, taken=taken
         )
-        snapshot._share = partial(self._share, query)
+        snapshot._share = partial(self._share_snapshot, query)
         pin = Pin(version, query, monotonic(), expires, taken, ref(snapshot))
         self._pins[token] = pin
         if expires is not None:
             self.leases[token] = pin
         return snapshot
 
-    def _share(
+    def share(
+        self,
+        query: str,
+        registered: RegisteredPlan,
+        epoch: int | str | None = None,
+        lease: str | int | timedelta | None = None,
+    ) -> SnapshotHandle:
+        """Share an epoch, by default the newest. Cost: constant."""
+        expires = None if lease is None else monotonic() + read_span(lease) / 1000
+        version, enumeration = self._show(registered, epoch)
+        return self._share(Shown(query, registered.plan, enumeration, version), expires)
+
+    def _share_snapshot(
         self, query: str, snapshot: Snapshot, lease: str | int | timedelta | None
     ) -> SnapshotHandle:
         expires = snapshot._expires if lease is None else monotonic() + read_span(lease) / 1000
-        plan, enumeration = snapshot._reader.plan, snapshot._reader.enumeration
+        reader, version = snapshot._reader, self._store.pin(snapshot._version)
+        return self._share(Shown(query, reader.plan, reader.enumeration, version), expires)
 
-        def reopen(version: PackedVersion) -> Snapshot:
-            pinned = self._store.pin(version)
-            return self._make(query, plan, pinned, enumeration, expires)
-
+    def _share(self, shown: Shown, expires: float | None) -> SnapshotHandle:
+        """Share a version that was pinned for it."""
+        number = shown.version.number
+        names = tuple(name.lstrip("?") for name in shown.plan.query.head)
+        facts = Facts(number - self._clock.first, self._clock.find(number), names)
         taken = find_caller() if self._debug else None
-        return self.handles.share(query, snapshot, reopen, expires, taken)
+        return self.handles.share(shown, facts, expires, taken)
 
     def forget(self, why: str) -> None:
         """In a process that was forked from the one of the engine."""

@@ -284,11 +284,11 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
         gone = held.keys() - set(pins) if held else ()
         if self._interner.meta[LIMBO] < at_least and not gone:
             return 0
-        for pin in gone:
-            for part in held.pop(pin):
-                end = self._interner.meta[LIMBO]
-                arrays.limbo[end : end + len(part)] = part
-                self._interner.meta[LIMBO] = end + len(part)
+        if gone:
+            part = np.concatenate([part for pin in gone for part in held.pop(pin)])
+            end = self._interner.meta[LIMBO]
+            arrays.limbo[end : end + len(part)] = part
+            self._interner.meta[LIMBO] = end + len(part)
         kept = np.empty(2 * self._interner.meta[LIMBO], np.int64)
         seen_by = np.array(pins, np.int64) if pins else _NO_PINS
         freed, cached, waiting = sift(horizon, seen_by, kept, *arrays)
@@ -314,6 +314,10 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
             self._values.shrink(self._interner.meta[TOP])
 
     def _hold(self, ids: Words, holders: Words) -> None:
+        first = int(holders[0])
+        if (holders == first).all():  # the usual case, in every epoch while a snapshot is held
+            self._held.setdefault(first, []).append(ids.copy())
+            return
         order = np.argsort(holders, kind="stable")
         pins, starts = np.unique(holders[order], return_index=True)
         for pin, part in zip(pins.tolist(), np.split(ids[order], starts[1:]), strict=True):
