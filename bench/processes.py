@@ -1,7 +1,7 @@
 """Readers in processes of their own, which read shared snapshots, and one that only computes.
 
 The updater gives each reader its next handle between two epochs, so its process has no thread but
-that of the updater.
+that of the updater. Readers that come within a few epochs get the same one.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from bench.subject import digest_batches
 
 READ, JUDGE, COMPUTE, PIN = range(4)
 MESSAGE_BYTES = 1 << 16
+#: A handle is given to readers for so many epochs, which is about a millisecond.
+FRESH_EPOCHS = 10
 
 
 def list_cpus() -> list[int]:
@@ -44,8 +46,8 @@ class ReaderProcess:
         self._process = context.Process(target=_serve, args=(theirs,), daemon=True)
         self._process.start()
         theirs.close()
-        self._handle: Any = None
         self._begun = 0.0
+        self.handle: Any = None
         self._epoch = 0
         self.clear()
 
@@ -61,18 +63,15 @@ class ReaderProcess:
         #: Seconds of each read, with the wait for the updater, and epochs published meanwhile.
         self.reads: list[tuple[float, int]] = []
 
-    def begin(self, query: Any) -> None:
-        """Give it the newest snapshot to list."""
-        self._begun = perf_counter()
-        self._handle = query.share()
-        self._epoch = self._handle.epoch
-        self._send(READ, self._handle)
+    def begin(self, handle: Any, message: bytes) -> None:
+        """Give it a snapshot to list."""
+        self._begun, self._epoch, self.handle = perf_counter(), handle.epoch, handle
+        self.channel.send(message)
 
     def end(self, epoch: int) -> None:
         """Take its answer, which is there or is waited for."""
         self.rows += self._receive()
         self.reads.append((perf_counter() - self._begun, epoch - self._epoch))
-        self._handle.close()
 
     def judge(self) -> tuple[Digest, int]:
         """The digest of what it has listed last, and the epoch of that."""
@@ -106,19 +105,38 @@ class Supply:
         self._poll = select.poll()
         for number in self._readers:
             self._poll.register(number, select.POLLIN)
+        self._all = readers
+        self._handle: Any = None
+        self._message = b""
         for reader in readers:
             reader.clear()
-            reader.begin(bed.query)
+            self._begin(reader)
+
+    def _begin(self, reader: ReaderProcess) -> None:
+        handle = self._handle
+        if handle is None or self._bed.engine.epoch > handle.epoch + FRESH_EPOCHS:
+            if handle is not None and all(each.handle is not handle for each in self._all):
+                handle.close()
+            handle = self._handle = self._bed.query.share()
+            self._message = pickle.dumps((READ, handle))
+        reader.begin(handle, self._message)
 
     def __call__(self) -> None:
         for number, _ in self._poll.poll(0):
             reader = self._readers[number]
-            reader.end(self._bed.engine.epoch)
-            reader.begin(self._bed.query)
+            self._end(reader)
+            self._begin(reader)
+
+    def _end(self, reader: ReaderProcess) -> None:
+        reader.end(self._bed.engine.epoch)
+        handle, reader.handle = reader.handle, None
+        if handle is not self._handle and all(each.handle is not handle for each in self._all):
+            handle.close()
 
     def end(self) -> None:
         for reader in self._readers.values():
-            reader.end(self._bed.engine.epoch)
+            self._end(reader)
+        self._handle.close()
 
 
 def _serve(channel: socket) -> None:

@@ -12,6 +12,7 @@ of reading: what it leaves the updater, the machine leaves it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from statistics import median
 from threading import Event, Thread
@@ -30,7 +31,8 @@ from triegs.workloads import path3
 NAME = "readers"
 READERS = (0, 1, 2, 4)
 PROCESSES = (1, 4)
-PINNED, CONTROL = "1 process, pinned", "control, pinned"
+PINNED = {1: "1 process, pinned", 4: "4 processes, pinned"}
+CONTROL = "control, pinned"
 #: What one process leaves the updater of what the control does, and four of its rate alone.
 KEPT_BY_ONE, KEPT_BY_FOUR = 80.0, 35.0
 AGES = (1, 10, 100, 1_000)
@@ -56,8 +58,9 @@ def measure_readers(bench: Bench) -> Iterator[Figure]:
         for count in PROCESSES:
             row = f"{count} process{'es' if count > 1 else ''}"
             ways[row] = partial(_run_processes, bed, updater, processes[:count], seconds)
-        ways[PINNED] = partial(_run_pinned, bed, updater, processes[0], seconds, reads=True)
-        ways[CONTROL] = partial(_run_pinned, bed, updater, processes[0], seconds, reads=False)
+        for count, row in PINNED.items():
+            ways[row] = partial(_run_pinned, bed, updater, processes[:count], seconds)
+        ways[CONTROL] = partial(_run_control, updater, processes[0], seconds)
     found: dict[str, list[_Turn]] = {row: [] for row in ways}
     for turn in range(TURNS):
         for row, way in ways.items():
@@ -74,10 +77,10 @@ def measure_readers(bench: Bench) -> Iterator[Figure]:
         goal = KEPT_BY_FOUR if row == "4 processes" else None
         yield Figure(row, "updater, k updates/s", rate / 1e3, table="readers")
         yield Figure(row, "of its rate alone", 100 * alone, "%", goal, table="readers")
-        if row in (PINNED, CONTROL):
+        if row.endswith("pinned"):
             control = zip(turns, found[CONTROL], strict=True)
             kept = 100 * median(t.updates / one.updates for t, one in control)
-            goal = KEPT_BY_ONE if row == PINNED else None
+            goal = KEPT_BY_ONE if row == PINNED[1] else None
             yield Figure(row, "of what the control leaves", kept, "%", goal, table="readers")
         count = int(row.split()[0]) if row[0].isdigit() else 0
         point = {"count": count, "updates": rate, "rows": median(t.rows for t in turns)}
@@ -178,24 +181,34 @@ def _run_processes(
     return _Turn(median(rates), sum(r.rows for r in readers) / spent, reads, retained)
 
 
-def _run_pinned(
-    bed: Bed, updater: Updater, process: ReaderProcess, seconds: float, *, reads: bool
-) -> _Turn:
-    """The updater on one processor, and a process on the others."""
+@contextmanager
+def _pin(processes: list[ReaderProcess]) -> Iterator[None]:
+    """The updater on one processor, and processes on the others."""
     cpus = list_cpus()
-    others = cpus[1:] or cpus
-    process.pin(others)
+    for process in processes:
+        process.pin(cpus[1:] or cpus)
     pin_to(cpus[:1])
     try:
-        if reads:
-            return _run_processes(bed, updater, [process], seconds)
+        yield
+    finally:
+        pin_to(cpus)
+        for process in processes:
+            process.pin(cpus)
+
+
+def _run_pinned(
+    bed: Bed, updater: Updater, processes: list[ReaderProcess], seconds: float
+) -> _Turn:
+    with _pin(processes):
+        return _run_processes(bed, updater, processes, seconds)
+
+
+def _run_control(updater: Updater, process: ReaderProcess, seconds: float) -> _Turn:
+    with _pin([process]):
         process.compute()
         rates = [updater.run_for(seconds / 4) for _ in range(4)]
         process.stop_computing()
-        return _Turn(median(rates), 0.0, [], 0)
-    finally:
-        pin_to(cpus)
-        process.pin(cpus)
+    return _Turn(median(rates), 0.0, [], 0)
 
 
 def _judge(bed: Bed, updater: Updater, snapshot: Any, what: str) -> None:

@@ -525,7 +525,8 @@ class Engine(Aggregating, RuleKeeping, Sliding, Uncopied):
         - ``stored_answers``: tuples of materialised joins, 0 while all queries are free-connex;
         - ``queries``, ``stalled``: the number registered, and the names of those that are stalled;
         - ``pins``: epoch, query and age of each snapshot that is held, with ``expires_s`` if it has
-          a lease, and in debug mode ``taken``, where it was taken;
+          a lease, and in debug mode ``taken``, where it was taken; of a shared one also ``shared``:
+          ``"open"``, or ``"closed"`` while other processes still read it;
         - ``holds``: the epochs held by name; ``held_epochs``: the number of all held epochs;
         - ``durable``, with a directory: the last ``record``, the last synced one, bytes and syncs
           of the log, record, bytes, seconds and pause of the last checkpoint, and whether one is

@@ -49,7 +49,7 @@ PAUSE, PLANS = 0.01, 64
 NOT_SHARED = "share needs an engine in shared memory: Engine(shared_memory=True)"
 
 
-class Shown(NamedTuple):
+class QueryVersion(NamedTuple):
     """A version as a query shows it."""
 
     query: str
@@ -85,7 +85,7 @@ class Shared(Uncopied):
     """A shared snapshot in the process of its engine; it is an `Owned`."""
 
     def __init__(
-        self, handles: Handles, number: int, file: MemoryFile, shown: Shown,
+        self, handles: Handles, number: int, file: MemoryFile, shown: QueryVersion,
         description: Description, kept: object, taken: str | None,
     ) -> None:  # fmt: skip
         self._handles = handles
@@ -175,7 +175,7 @@ class Handles(Uncopied):
 
     def __init__(
         self, store: PackedStore, words: Dictionary,
-        make: Callable[[Shown, float | None], Snapshot],
+        make: Callable[[QueryVersion, float | None], Snapshot],
     ) -> None:  # fmt: skip
         self._store = store
         self._words = words
@@ -202,7 +202,7 @@ class Handles(Uncopied):
         self._open, self.watched, self._free = {}, {}, []
 
     def share(
-        self, shown: Shown, facts: Facts, expires: float | None, taken: str | None
+        self, shown: QueryVersion, facts: Facts, expires: float | None, taken: str | None
     ) -> SnapshotHandle:
         """Share a version, which the caller has pinned for that. Cost: constant; the first time a
         plan is shared also its size.
@@ -217,7 +217,7 @@ class Handles(Uncopied):
         return SnapshotHandle(shared.file.refer(), shared.number, facts, shared)
 
     def _share(
-        self, shown: Shown, facts: Facts, expires: float | None, taken: str | None
+        self, shown: QueryVersion, facts: Facts, expires: float | None, taken: str | None
     ) -> Shared:
         version = shown.version
         if self._arena is None:
@@ -249,7 +249,7 @@ class Handles(Uncopied):
         os.pwrite(file.descriptor, data, 0)
         return file
 
-    def _write_common(self, shown: Shown, arrays: Arrays) -> tuple[int, bytes]:
+    def _write_common(self, shown: QueryVersion, arrays: Arrays) -> tuple[int, bytes]:
         if arrays is not self._arrays:
             self._terms = refer_to_arrays(arrays, self._terms.number + 1)
             self._arrays = arrays

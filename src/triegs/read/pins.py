@@ -16,7 +16,7 @@ from triegs.maintain.enumeration_plan import EnumerationPlan
 from triegs.maintain.standing import RegisteredPlan
 from triegs.read.groups import GroupReader
 from triegs.read.handle import Facts, SnapshotHandle
-from triegs.read.handles import Handles, Shared, Shown
+from triegs.read.handles import Handles, QueryVersion, Shared
 from triegs.read.holds import Holds
 from triegs.read.rows import RowReader
 from triegs.read.snapshot import Snapshot
@@ -94,9 +94,9 @@ class Pins:
         """Pin an epoch, by default the newest. Cost: constant."""
         expires = None if lease is None else monotonic() + read_span(lease) / 1000
         version, enumeration = self._show(registered, epoch)
-        return self._make(Shown(query, registered.plan, enumeration, version), expires)
+        return self._make(QueryVersion(query, registered.plan, enumeration, version), expires)
 
-    def _make(self, shown: Shown, expires: float | None) -> Snapshot:
+    def _make(self, shown: QueryVersion, expires: float | None) -> Snapshot:
         """A snapshot of a version that was pinned for it."""
         query, plan, enumeration, version = shown
         token = object()
@@ -133,16 +133,16 @@ class Pins:
         """Share an epoch, by default the newest. Cost: constant."""
         expires = None if lease is None else monotonic() + read_span(lease) / 1000
         version, enumeration = self._show(registered, epoch)
-        return self._share(Shown(query, registered.plan, enumeration, version), expires)
+        return self._share(QueryVersion(query, registered.plan, enumeration, version), expires)
 
     def _share_snapshot(
         self, query: str, snapshot: Snapshot, lease: str | int | timedelta | None
     ) -> SnapshotHandle:
         expires = snapshot._expires if lease is None else monotonic() + read_span(lease) / 1000
         reader, version = snapshot._reader, self._store.pin(snapshot._version)
-        return self._share(Shown(query, reader.plan, reader.enumeration, version), expires)
+        return self._share(QueryVersion(query, reader.plan, reader.enumeration, version), expires)
 
-    def _share(self, shown: Shown, expires: float | None) -> SnapshotHandle:
+    def _share(self, shown: QueryVersion, expires: float | None) -> SnapshotHandle:
         """Share a version that was pinned for it."""
         number = shown.version.number
         names = tuple(name.lstrip("?") for name in shown.plan.query.head)
