@@ -90,12 +90,14 @@ class Updater:
             self.step()
         return float(self._bed.engine.metrics()["retained_bytes"]) / (forth * EPOCH)
 
-    def run_for(self, seconds: float) -> float:
-        """Updates per second."""
+    def run_for(self, seconds: float, after: Callable[[], None] | None = None) -> float:
+        """Updates per second; `after` is called after each epoch."""
         start, epochs = perf_counter(), 0
         while (spent := perf_counter() - start) < seconds:
             self.step()
             epochs += 1
+            if after is not None:
+                after()
         return epochs * EPOCH / spent
 
     def finish(self) -> None:

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from triegs.lanes import Lanes
     from triegs.maintain.standing import Refused
     from triegs.read.changes import Change, Changes
+    from triegs.read.handle import SnapshotHandle
     from triegs.read.snapshot import Answer, Snapshot
     from triegs.read.subscription import Progress, Subscription
     from triegs.sparql import Query, parse
@@ -99,6 +100,7 @@ _HOME = {
     "RuleError": "errors",
     "Snapshot": "read.snapshot",
     "SnapshotExpired": "errors",
+    "SnapshotHandle": "read.handle",
     "StandingQuery": "engine.standing_query",
     "StateDamaged": "errors",
     "StateError": "errors",
@@ -154,6 +156,7 @@ __all__ = [
     "RuleError",
     "Snapshot",
     "SnapshotExpired",
+    "SnapshotHandle",
     "StandingQuery",
     "StateDamaged",
     "StateError",

@@ -62,10 +62,11 @@ class Engine(Aggregating, RuleKeeping, Sliding, Uncopied):
     raises `MemoryLimitReached` and changes nothing; deletions and expiry are refused only if held
     epochs leave no room, see `docs/engine.md`. `retain_epochs` is how many epochs before the newest
     stay readable. `rules` are ``"rdfs"``, ``"rdfs-plus"``, a file or rule text, or several of
-    these: what they derive is in the graph (`docs/reasoning.md`). `store` replaces the default
-    store. With `debug` (the default in Python's
-    development mode) a snapshot that is dropped without being closed warns, and says where it was
-    taken.
+    these: what they derive is in the graph (`docs/reasoning.md`). With `shared_memory` other
+    processes can read its snapshots (`Snapshot.share`), on Linux; a process that is forked from
+    this one cannot use the engine then. `store` replaces the default store. With `debug` (the
+    default in Python's development mode) a snapshot that is dropped without being closed warns, and
+    says where it was taken.
 
     One thread at a time updates (`apply`, `load`, `register`, closing a query); a second one gets
     `StateError`. Any thread takes and reads snapshots, also during an update.
@@ -97,7 +98,12 @@ class Engine(Aggregating, RuleKeeping, Sliding, Uncopied):
         event_time: EventTime | None = None,
         base: str = BASE,
         rules: RuleSources | None = None,
+        shared_memory: bool = False,
     ) -> None:
+        if shared_memory and store is not None:
+            raise StateError(
+                "shared_memory applies only to the default store; make your own store with it"
+            )
         if memory_limit is not None and store is not None:
             raise StateError(
                 "memory_limit applies only to the default store; configure your own store instead"
@@ -113,7 +119,10 @@ class Engine(Aggregating, RuleKeeping, Sliding, Uncopied):
             Mode(mode), check_base(base), prefixes or {}, retain_epochs, debug, window, event_time
         )
         self._internals = internals = EngineInternals(
-            options, PackedStore(memory_limit=limit) if store is None else store
+            options,
+            PackedStore(memory_limit=limit, shared_memory=shared_memory)
+            if store is None
+            else store,
         )
         self.mode = internals.mode
         self.base = internals.base
@@ -516,7 +525,8 @@ class Engine(Aggregating, RuleKeeping, Sliding, Uncopied):
         - ``stored_answers``: tuples of materialised joins, 0 while all queries are free-connex;
         - ``queries``, ``stalled``: the number registered, and the names of those that are stalled;
         - ``pins``: epoch, query and age of each snapshot that is held, with ``expires_s`` if it has
-          a lease, and in debug mode ``taken``, where it was taken;
+          a lease, and in debug mode ``taken``, where it was taken; of a shared one also ``shared``:
+          ``"open"``, or ``"closed"`` while other processes still read it;
         - ``holds``: the epochs held by name; ``held_epochs``: the number of all held epochs;
         - ``durable``, with a directory: the last ``record``, the last synced one, bytes and syncs
           of the log, record, bytes, seconds and pause of the last checkpoint, and whether one is

@@ -19,6 +19,7 @@ from triegs.maintain.standing import RegisteredPlan
 from triegs.notebook import write_card
 from triegs.options import ArrowTerms, ExplainName, OperatorName, PolicyName
 from triegs.read.changes import NO_CHANGES, Steps
+from triegs.read.handle import SnapshotHandle
 from triegs.read.snapshot import Snapshot
 from triegs.read.subscription import EpochHolder, Event, Subscription, SubscriptionOptions
 from triegs.sparql import Query
@@ -89,6 +90,21 @@ class StandingQuery(Uncopied):
         or milliseconds, bounds how long the epoch is pinned: later reads raise `SnapshotExpired`.
         """
         return self._state.pins.take(self.name, self._open(), epoch, lease)
+
+    def share(
+        self, *, epoch: int | str | None = None, lease: str | int | timedelta | None = None
+    ) -> SnapshotHandle:
+        """A handle by which other processes read a published result of this query; see
+        `Snapshot.share`. The same as ``snapshot(…).share()``, but for less.
+
+        >>> from triegs import Engine
+        >>> engine = Engine(shared_memory=True)
+        >>> query = engine.register("SELECT ?x { ?x <http://ex/p> ?y }")
+        >>> with query.share() as handle:
+        ...     handle  # another process calls handle.open()
+        <SnapshotHandle of epoch 1: ?x>
+        """
+        return self._state.pins.share(self.name, self._open(), epoch, lease)
 
     def changes(self, since: int | str, *, lease: str | int | timedelta | None = None) -> Steps:
         """The signed changes since an epoch, one step from each held epoch to the next.

@@ -6,6 +6,7 @@ threads read snapshots meanwhile.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -23,6 +24,7 @@ from triegs.names import BASE
 from triegs.read.holds import Holds
 from triegs.read.pins import Pins
 from triegs.read.subscription import Publications
+from triegs.shared_memory import call_after_fork
 from triegs.sparql.window import Window
 from triegs.store.contract import VersionGone
 from triegs.store.packed import PackedStore
@@ -62,7 +64,7 @@ class EngineState:
         self.mode = options.mode
         self.base = options.base
         self.prefixes = {"": options.base, **options.prefixes}
-        self.dictionary = Dictionary()
+        self.dictionary = Dictionary(shared_memory=store.is_shared)
         self.dictionary.base = options.base
         self.store = store
         judges = Judges(self.dictionary.decode_one, self.dictionary.read_terms)
@@ -86,8 +88,24 @@ class EngineState:
         self.updates = 0
         self.refused = 0
         self.is_closed = False
+        self._why_closed = "the engine is closed"
         self._updating = Lock()
         self._subscriptions: set[str] = set()
+        if store.is_shared:
+            self._process = os.getpid()
+            call_after_fork(self._lose)
+
+    def _lose(self) -> None:
+        """In a forked process: its engine would change the memory of the other one's."""
+        why = (
+            f"the engine is in shared memory and belongs to process {self._process}, from which "
+            f"this one was forked; snapshot.share() gives what other processes read"
+        )
+        self.is_closed, self._why_closed = True, why
+        self.pins.forget(f"belongs to process {self._process}, from which this one was forked; "
+                         f"snapshot.share() gives what other processes read")  # fmt: skip
+        self.store.lose(why)
+        self.dictionary.lose()
 
     @property
     def epoch(self) -> int:
@@ -104,7 +122,7 @@ class EngineState:
     def begin_update(self) -> None:
         """Become the one updater; a second thread gets an error instead of waiting."""
         if self.is_closed:
-            raise StateError("the engine is closed")
+            raise StateError(self._why_closed)
         if not self._updating.acquire(blocking=False):
             raise StateError("another thread is updating this engine; updates come from one thread")
 
@@ -150,8 +168,8 @@ class EngineState:
         """Whether publishing an epoch has anything to notify."""
         publications = self.publications
         return bool(
-            publications.waiting or publications.followers or self.pins.leases or self.held.retain
-            or self.aggregating.has_answers
+            publications.waiting or publications.followers or self.pins.is_watched
+            or self.held.retain or self.aggregating.has_answers
         )  # fmt: skip
 
     def end_epoch(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
 from weakref import ReferenceType, ref
@@ -14,6 +15,8 @@ from triegs.maintain.compiled import CompiledCore
 from triegs.maintain.enumeration_plan import EnumerationPlan
 from triegs.maintain.standing import RegisteredPlan
 from triegs.read.groups import GroupReader
+from triegs.read.handle import Facts, SnapshotHandle
+from triegs.read.handles import Handles, QueryVersion, Shared
 from triegs.read.holds import Holds
 from triegs.read.rows import RowReader
 from triegs.read.snapshot import Snapshot
@@ -77,6 +80,7 @@ class Pins:
         self._holds = holds
         self._debug = debug
         self._pins: dict[object, Pin] = {}
+        self.handles = Handles(store, words, self._make)
         #: The pins with a lease.
         self.leases: dict[object, Pin] = {}
 
@@ -90,6 +94,11 @@ class Pins:
         """Pin an epoch, by default the newest. Cost: constant."""
         expires = None if lease is None else monotonic() + read_span(lease) / 1000
         version, enumeration = self._show(registered, epoch)
+        return self._make(QueryVersion(query, registered.plan, enumeration, version), expires)
+
+    def _make(self, shown: QueryVersion, expires: float | None) -> Snapshot:
+        """A snapshot of a version that was pinned for it."""
+        query, plan, enumeration, version = shown
         token = object()
 
         def close() -> None:
@@ -97,9 +106,9 @@ class Pins:
             self.leases.pop(token, None)
             self._store.unpin(version)
 
-        read = RowReader if registered.plan.groups is None else GroupReader
+        read = RowReader if plan.groups is None else GroupReader
         load = self._words.decoder().load
-        reader = read(registered.plan, enumeration, self._decode_one, load)
+        reader = read(plan, enumeration, self._decode_one, load)
         number = version.number - self._clock.first
         taken = find_caller() if self._debug else None
         decoder = self._words.decoder(shared=True)
@@ -107,11 +116,48 @@ class Pins:
         snapshot = Snapshot(
             reader, version, number, decoder, close, time, expires=expires, taken=taken
         )
+        snapshot._share = partial(self._share_snapshot, query)
         pin = Pin(version, query, monotonic(), expires, taken, ref(snapshot))
         self._pins[token] = pin
         if expires is not None:
             self.leases[token] = pin
         return snapshot
+
+    def share(
+        self,
+        query: str,
+        registered: RegisteredPlan,
+        epoch: int | str | None = None,
+        lease: str | int | timedelta | None = None,
+    ) -> SnapshotHandle:
+        """Share an epoch, by default the newest. Cost: constant."""
+        expires = None if lease is None else monotonic() + read_span(lease) / 1000
+        version, enumeration = self._show(registered, epoch)
+        return self._share(QueryVersion(query, registered.plan, enumeration, version), expires)
+
+    def _share_snapshot(
+        self, query: str, snapshot: Snapshot, lease: str | int | timedelta | None
+    ) -> SnapshotHandle:
+        expires = snapshot._expires if lease is None else monotonic() + read_span(lease) / 1000
+        reader, version = snapshot._reader, self._store.pin(snapshot._version)
+        return self._share(QueryVersion(query, reader.plan, reader.enumeration, version), expires)
+
+    def _share(self, shown: QueryVersion, expires: float | None) -> SnapshotHandle:
+        """Share a version that was pinned for it."""
+        number = shown.version.number
+        names = tuple(name.lstrip("?") for name in shown.plan.query.head)
+        facts = Facts(number - self._clock.first, self._clock.find(number), names)
+        taken = find_caller() if self._debug else None
+        return self.handles.share(shown, facts, expires, taken)
+
+    def forget(self, why: str) -> None:
+        """In a process that was forked from the one of the engine."""
+        for pin in self._pins.values():
+            snapshot = pin.snapshot()
+            if snapshot is not None:
+                snapshot._forget(why)
+        self._pins, self.leases = {}, {}
+        self.handles.lose()
 
     def take_since(
         self,
@@ -136,8 +182,16 @@ class Pins:
                 snapshot.close()
         return kept
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether there is anything to do after an epoch."""
+        return bool(self.leases or self.handles.watched)
+
     def end_leases(self) -> None:
-        """Close the snapshots whose leases have expired."""
+        """Close the snapshots whose leases have expired, and release what nobody in another process
+        reads any more.
+        """
+        self.handles.follow(at_once=False)
         for pin in list(self.leases.values()) if self.leases else ():
             snapshot = pin.snapshot()
             if snapshot is not None:
@@ -145,9 +199,11 @@ class Pins:
 
     def describe(self, *, measure: bool = False) -> list[dict[str, Any]]:
         """The pins; with `measure` also the bytes that each alone retains."""
+        self.handles.follow(at_once=True)
         now = monotonic()
         found = []
-        for pin in list(self._pins.values()):
+        pins: list[Pin | Shared] = [*self._pins.values(), *self.handles.list_shared()]
+        for pin in pins:
             described = pin.describe(self._clock.first, now)
             if measure:
                 with suppress(VersionGone):  # released meanwhile
@@ -165,6 +221,9 @@ class Pins:
         holders: dict[int, list[str]] = {}
         for pin in list(self._pins.values()):
             holders.setdefault(pin.version.number, []).append(f"a snapshot of {pin.query!r}")
+        for shared in self.handles.list_shared():
+            name = f"a shared snapshot of {shared.query!r}"
+            holders.setdefault(shared.version.number, []).append(name)
         for name, number in self._holds.named.items():
             holders.setdefault(number, []).append(f"the hold {name!r}")
         described = []

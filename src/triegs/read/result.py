@@ -87,7 +87,9 @@ class Result(Uncopied):
     """
 
     _row: ClassVar[type[Row]]
-    _instead = "it is read in the process of its engine; send what to_arrow() or list(...) gives"
+    _instead = (
+        "it belongs to this process; send what to_arrow() or list(...) gives, or a snapshot.share()"
+    )
     names: tuple[str, ...]
     #: Of the engine's terms, and of each column.
     _decoder: Decoder

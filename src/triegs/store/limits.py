@@ -25,6 +25,7 @@ from triegs.store.kernels.measure import measure_fresh
 from triegs.store.kernels.memory import WORD_BYTES, copy_arena, grow_arena, make_arena, slack_words
 from triegs.store.relations import PackedVersion
 from triegs.store.room import LIMIT_FRACTION, RESERVE_BYTES, compact, count_free, count_used, sweep
+from triegs.store.shared_arena import make_shared_arena
 from triegs.store.versions import VersionedArena
 
 SMALLEST_LIMIT = 2 * RESERVE_BYTES
@@ -33,14 +34,20 @@ SMALLEST_LIMIT = 2 * RESERVE_BYTES
 class LimitedArena(VersionedArena):
     """A versioned arena that grows up to a limit. `memory_limit` is in bytes; None is no limit."""
 
-    def __init__(self, memory_limit: int | None, reserve: bool) -> None:
+    def __init__(self, memory_limit: int | None, reserve: bool, shared_memory: bool) -> None:
         if memory_limit is not None and memory_limit < SMALLEST_LIMIT:
             raise ValueError(
                 f"memory_limit {memory_limit}: must be at least {SMALLEST_LIMIT:,} bytes"
             )
         self._limit_bytes = memory_limit
         self._limit_words = None if memory_limit is None else memory_limit // WORD_BYTES
-        super().__init__(make_arena(self._limit_words, reserve=reserve))
+        #: Whether other processes can read it.
+        self.is_shared = shared_memory
+        super().__init__(
+            make_shared_arena(self._limit_words)
+            if shared_memory
+            else make_arena(self._limit_words, reserve=reserve)
+        )
         # The newest version at the last compaction, and when pages were last swept.
         self._compacted: PackedVersion | None = None
         self._swept: PackedVersion | None = None
@@ -67,9 +74,11 @@ class LimitedArena(VersionedArena):
 
         Without `moves` no node moves, because the writer may be in the middle of a scan.
         """
+        self._release_gone()
         if self._follow_pins():
             return True
-        larger = grow_arena(self.words, self._limit_words)
+        # Processes that read a shared arena have mapped it where it is, all that there may be.
+        larger = None if self.is_shared else grow_arena(self.words, self._limit_words)
         if larger is None:
             return self._sweep_pages() or (moves and self._compact())
         self.words = larger
@@ -162,6 +171,7 @@ class LimitedArena(VersionedArena):
         if self._limit_words is None:
             return True
         with self._memory:
+            self._release_gone()
             self._follow_pins()
             freed = int(measure_fresh(self.words, self.holds))
             most = self._limit_words + freed - ROOM_WORDS

@@ -86,7 +86,8 @@ class PackedStore(LimitedArena):
     keeps 300 kB in reserve for that. Free memory serves nodes of every size: while no version is
     held, the store compacts itself when that frees a sixteenth of the limit. Between `lift_limit`
     and `restore_limit` the store may take as much again and a quarter, because an epoch of
-    deletions may copy everything while the version before it stays whole.
+    deletions may copy everything while the version before it stays whole. With `shared_memory`
+    other processes can read it (`triegs.shared_memory`).
 
     >>> store = PackedStore(memory_limit=1_000_000)
     >>> numbers = store.create("numbers", 1)
@@ -99,8 +100,10 @@ class PackedStore(LimitedArena):
     0
     """
 
-    def __init__(self, *, memory_limit: int | None = None, reserve: bool = True) -> None:
-        super().__init__(memory_limit, reserve)
+    def __init__(
+        self, *, memory_limit: int | None = None, reserve: bool = True, shared_memory: bool = False
+    ) -> None:
+        super().__init__(memory_limit, reserve, shared_memory)
         self._free_slots: list[int] = []
         self._created: list[int] = []  # slots, in this epoch
         self._dropped: list[int] = []

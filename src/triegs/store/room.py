@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from triegs.jit.words import Words
+from triegs.shared_memory import remove_from
 from triegs.store.kernels.compaction import SPAN, compact_arena, mark_version, sweep_pages
 from triegs.store.kernels.layout import (
     BUMP,
@@ -58,4 +59,6 @@ def compact(words: Words, walk: Words, shapes: Sequence[int]) -> None:
     size = (int(words[BUMP]) - START) // SPAN + 1
     used, before = np.zeros(size, np.int64), np.empty(size, np.int64)
     compact_arena(words, walk, np.array(shapes, np.int64), used, before)
-    give_back(words, int(words[BUMP]))
+    end = int(words[BUMP])
+    if not remove_from(words, end):
+        give_back(words, end)

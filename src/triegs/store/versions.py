@@ -6,16 +6,37 @@ of the arena, `_pins` the set of held versions; code that needs both takes `_mem
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import Lock, RLock
+from typing import Any, NoReturn
 
 import numpy as np
 
 from triegs.copying import Uncopied
+from triegs.errors import StateError
 from triegs.jit.words import Words
 from triegs.store.contract import Key, RelationUnknown, Version, VersionGone
 from triegs.store.kernels.epochs import WALK_WORDS, change_holds
 from triegs.store.kernels.layout import SLOT_WORDS, SLOTS
 from triegs.store.relations import PackedRelation, PackedVersion
+
+
+class LostLock:
+    """Refuses whoever wants to change an arena."""
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    def acquire(self, *, blocking: bool = True) -> bool:
+        if blocking:
+            raise StateError(self._why)
+        return False
+
+    def __enter__(self) -> NoReturn:
+        raise StateError(self._why)
+
+    def __exit__(self, *_: object) -> None:
+        raise AssertionError
 
 
 class VersionedArena(Uncopied):
@@ -27,11 +48,25 @@ class VersionedArena(Uncopied):
         self.holds = np.empty(0, np.int64)  # the held versions, in the form of the kernels
         self._walk = np.empty(WALK_WORDS, np.int64)
         self._shapes: list[int] = []  # of every slot ever used
-        self._memory = Lock()
+        self._memory: Any = Lock()
         self._pins = RLock()  # reentrant, because a finaliser may unpin at any moment
         self._newest = PackedVersion(self, 0, np.empty(0, np.int64), self.members)
         self._held: dict[int, PackedVersion] = {}
         self._held_changed = False
+        #: Each may unpin versions that nobody reads any more. Called when memory is short.
+        self.on_shortage: list[Callable[[], None]] = []
+        self._lost = ""
+
+    def lose(self, why: str) -> None:
+        """In a process that was forked from the one of the arena: refuse everything from now on,
+        for other threads may have been changing it. Its memory is that of the other process.
+        """
+        self._lost = why
+        self._memory, self._pins = LostLock(why), RLock()
+        for version in [self._newest, *self._held.values()]:
+            version.holders = 0
+        self._newest = PackedVersion(self, -1, np.empty(0, np.int64), frozenset())
+        self._held, self.on_shortage = {}, []
 
     @property
     def newest(self) -> PackedVersion:
@@ -57,6 +92,8 @@ class VersionedArena(Uncopied):
         raise NotImplementedError
 
     def pin(self, version: Version | int | None = None) -> PackedVersion:
+        if self._lost:
+            raise StateError(self._lost)
         with self._pins:
             held = self._newest if version is None else version
             if isinstance(held, int):
@@ -93,6 +130,10 @@ class VersionedArena(Uncopied):
                 self._follow_pins()
             finally:
                 self._memory.release()
+
+    def _release_gone(self) -> None:
+        for release in self.on_shortage:
+            release()
 
     def _follow_pins(self) -> bool:
         """Free retired nodes that no held version reaches; returns whether the holds changed.

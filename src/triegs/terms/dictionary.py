@@ -36,6 +36,7 @@ from triegs.terms.decoder import Decoder, Terms, read_term, read_terms, to_words
 from triegs.terms.encoding import ColumnEncoder, Encoded, Problem
 from triegs.terms.interning import Interner
 from triegs.terms.row_encoding import RowEncoder
+from triegs.terms.shared_terms import share_arrays
 from triegs.terms.table import BAD
 from triegs.terms.term_array import TermArray
 from triegs.terms.value_array import ValueArray
@@ -71,10 +72,12 @@ class Dictionary:
     1
     >>> words.decode_one(0)
     '<http://ex/a>'
+
+    With `shared_memory` other processes can decode (`triegs.terms.shared_terms`).
     """
 
-    def __init__(self) -> None:
-        interner = self._interner = Interner()
+    def __init__(self, *, shared_memory: bool = False) -> None:
+        interner = self._interner = Interner(share_arrays if shared_memory else None)
         self._columns = ColumnEncoder(self._interner)
         self._rows = RowEncoder(self._interner)
         # Plain attributes, because looking up a cached term takes nanoseconds.
@@ -94,6 +97,10 @@ class Dictionary:
     def arrays(self) -> Arrays:
         """The current arrays: read-only, and valid until the next change."""
         return self._interner.arrays
+
+    def lose(self) -> None:
+        """Forget all terms, in a process that was forked from the one that has them."""
+        self._interner.lose()
 
     # Encoding one term -------------------------------------------------------------------------
 
@@ -277,11 +284,11 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
         gone = held.keys() - set(pins) if held else ()
         if self._interner.meta[LIMBO] < at_least and not gone:
             return 0
-        for pin in gone:
-            for part in held.pop(pin):
-                end = self._interner.meta[LIMBO]
-                arrays.limbo[end : end + len(part)] = part
-                self._interner.meta[LIMBO] = end + len(part)
+        if gone:
+            part = np.concatenate([part for pin in gone for part in held.pop(pin)])
+            end = self._interner.meta[LIMBO]
+            arrays.limbo[end : end + len(part)] = part
+            self._interner.meta[LIMBO] = end + len(part)
         kept = np.empty(2 * self._interner.meta[LIMBO], np.int64)
         seen_by = np.array(pins, np.int64) if pins else _NO_PINS
         freed, cached, waiting = sift(horizon, seen_by, kept, *arrays)
@@ -307,6 +314,10 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
             self._values.shrink(self._interner.meta[TOP])
 
     def _hold(self, ids: Words, holders: Words) -> None:
+        first = int(holders[0])
+        if (holders == first).all():  # the usual case, in every epoch while a snapshot is held
+            self._held.setdefault(first, []).append(ids.copy())
+            return
         order = np.argsort(holders, kind="stable")
         pins, starts = np.unique(holders[order], return_index=True)
         for pin, part in zip(pins.tolist(), np.split(ids[order], starts[1:]), strict=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from triegs.errors import BadTerm
@@ -21,12 +23,16 @@ class Interner:
     Readers only load ``arrays``, atomically.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, settle: Callable[[Arrays], Arrays] | None = None) -> None:
         self.cache = TermCache()
+        #: Moves arrays to where other processes can read them.
+        self._settle = settle
         self.replace(make_arrays())
 
     def replace(self, arrays: Arrays) -> None:
         """Switch to these arrays; the old ones stay unchanged."""
+        if self._settle is not None:
+            arrays = self._settle(arrays)
         self.arrays = arrays
         # Memoryviews are faster than NumPy for single numbers.
         self.counts = arrays.counts.data
@@ -41,6 +47,11 @@ class Interner:
             arrays.limbo,
             arrays.meta,
         )
+
+    def lose(self) -> None:
+        """Forget the arrays, in a process that was forked from the one that has them."""
+        self._settle = None
+        self.replace(make_arrays())
 
     def reserve(self, size: int) -> None:
         """Make room for one more term of ``size`` bytes."""
