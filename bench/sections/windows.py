@@ -77,7 +77,8 @@ class Inside:
         self.seconds = 0.0
         for owner, name in (
             (windows, "encode_events"), (engine._core, "apply"),
-            (engine._core, "slide_at_once"), (engine._dictionary, "settle"), (engine._dictionary, "collect"),
+            (engine._core, "slide_at_once"), (engine._dictionary, "settle"),
+            (engine._dictionary, "collect"),
         ):  # fmt: skip
             setattr(owner, name, self._clock(getattr(owner, name)))
         self.seconds = 0.0

@@ -32,6 +32,7 @@ from triegs.testing.strategies import node
 from triegs.testing.window_oracle import Event, Shape, WindowOracle
 from triegs.windows.few_events import FewEvents
 from triegs.windows.settings import EventTime
+from triegs.windows.state import capture, list_chunks
 
 LOG_WORDS = 1 << 12
 R = "<http://example.org/rare>"
@@ -267,6 +268,7 @@ def test_both_ways_agree(drawn, late, script, mode, data):
     figures = [engine.metrics() for engine in engines]
     for name in ("late", "ahead", "refused", "repeated", "in_gaps", "pending", "retained"):
         assert figures[0]["windows"][name] == figures[1]["windows"][name]
+    assert describe(engines[0]) == describe(engines[1])
     for engine in engines:
         engine._core.views.check()
         engine._dictionary.check()
@@ -276,6 +278,21 @@ def test_both_ways_agree(drawn, late, script, mode, data):
     lives = [engine.metrics()["terms"]["live"] for engine in engines]
     assert lives[0] == lives[1]
     assert at_once(engines[1]) == few(engines[1]) == 0
+
+
+def describe(engine: Engine) -> tuple[Any, list[Any]]:
+    """All that is known of streams and windows, as a checkpoint would have it."""
+    captured = capture(engine._windows)
+    try:
+        decode = engine._dictionary.decode_one
+        events = [
+            (stream, is_pending, part.times.tolist(), part.arrivals.tolist(), part.ids.tolist(),
+             [(change, *map(decode, row)) for change, *row in part.rows.tolist()])
+            for stream, is_pending, part in list_chunks(captured, 1 << 20)
+        ]  # fmt: skip
+        return captured.fields, events
+    finally:
+        captured.close()
 
 
 def refuse_when_told(engine: Engine, times: list[int]) -> None:
