@@ -238,7 +238,7 @@ def test_both_ways_agree(drawn, late, script, mode, data):
         refuse_when_told(engine, refusing)
     held: list[tuple[Any, Any]] = []
     for step in script:
-        outcomes = []
+        outcomes: list[Any] = []
         if step[0] == "open":
             register()
         if step[0] == "close" and len(queries) > 1:
@@ -266,7 +266,7 @@ def test_both_ways_agree(drawn, late, script, mode, data):
         for one, other in queries:
             assert result(one) == result(other)
         if step[0] == "static" and queries:
-            held.append(tuple(query.snapshot() for query in queries[0]))  # type: ignore[arg-type]
+            held.append(tuple(query.snapshot() for query in queries[0]))
     for pair in held:
         read = [{tuple(a): a.multiplicity for a in snapshot} for snapshot in pair]
         assert read[0] == read[1]
