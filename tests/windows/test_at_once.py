@@ -511,3 +511,37 @@ def test_what_a_push_of_few_does_not_take():
     assert few(engine) == 3
     assert engine.metrics()["windows"] == other.metrics()["windows"]
     assert isinstance(engine._windows._few, FewEvents)
+
+
+def test_an_event_that_comes_long_before_others():
+    """It is not in the queue, so the slide that takes it is made in several calls."""
+    engine, other = ignore_time(Engine()), hinder(Engine())
+    queries = [
+        each.register(f"SELECT * {{ ?x {P} ?y }}", window=Window(20, slide=10))
+        for each in (engine, other)
+    ]
+    for each in (engine, other):
+        each.push([(1, 1, P, 1), (2, 2, P, 2), (3, 3, P, 3)])
+        each.push([(11 + n // 20, n, P, n) for n in range(400)])
+        each.push([(12, 1_000, P, 1)])
+    for now, made in ((10, 1), (20, 1), (30, 2), (40, 3), (50, 4)):
+        assert engine.advance(now) == other.advance(now)
+        assert result(queries[0]) == result(queries[1])
+        assert at_once(engine) == made
+        assert describe(engine) == describe(other)
+
+
+def test_each_event_of_one_time_is_a_slide():
+    """Between the epochs of one time, that time is not judged yet."""
+    engine, other = Engine(), hinder(Engine())
+    for each in (engine, other):
+        each.register(f"SELECT * {{ ?x {P} ?y }}", window=Window.triples(2))
+        each.register(f"SELECT * {{ ?x {P} ?y }}", window=Window.now())
+        each.push([(5, n, P, n) for n in range(3)])
+        slides = each.each_slide(5)
+        next(slides), next(slides)
+        slides.close()  # type: ignore[attr-defined]
+    assert at_once(engine) == 2
+    assert describe(engine) == describe(other)
+    assert engine.advance(5) == other.advance(5)
+    assert describe(engine) == describe(other)
