@@ -24,7 +24,7 @@ from bench.sections.reasoning import spin
 from bench.sections.single import list_updates
 from bench.subject import Bed
 from bench.timing import Samples, take_turns
-from triegs.maintain import compiled
+from triegs.maintain import at_once, compiled
 from triegs.maintain.kernels.tables import C_TICKS
 from triegs.terms import row_encoding
 from triegs.workloads import path3
@@ -95,7 +95,10 @@ class Profile:
 
     @contextmanager
     def watch(self) -> Iterator[None]:
-        places = [(row_encoding, "encode_rows", "encoding"), (compiled, "run_epoch", "epoch")]
+        places = [
+            (row_encoding, "encode_rows", "encoding"),
+            (at_once, "run_epoch", "epoch"), (compiled, "run_epoch", "epoch"),
+        ]  # fmt: skip
         saved = [(module, name, getattr(module, name)) for module, name, _ in places]
         for (module, name, kernel), (_, _, field) in zip(saved, places, strict=True):
             setattr(module, name, self._measure(kernel, field))

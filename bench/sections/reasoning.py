@@ -27,6 +27,7 @@ from bench.run import Bench
 from bench.sections.reasoning_peers import measure_peers
 from bench.timing import Rival, Samples, take_turns
 from triegs import Engine, Window
+from triegs.maintain import at_once as at_once_module
 from triegs.maintain import compiled as compiled_module
 from triegs.reason import closure as closure_module
 from triegs.reason.closure import Closure
@@ -305,6 +306,7 @@ def _measure_lock(stream: Stream, steps: int) -> float:
     places = [
         (closure_module, "run_closure"),
         (closure_module, "end_epoch"),
+        (at_once_module, "run_epoch"),
         (compiled_module, "run_epoch"),
         (encoding_module, "encode_rows"),
         (dictionary_module, "sift"),

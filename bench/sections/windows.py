@@ -33,9 +33,9 @@ LOAD_ROWS = 100_000
 class WindowedBed:
     """A workload on an engine whose window deletes; the judge takes the workload's deletions."""
 
-    def __init__(self, workload: Workload) -> None:
+    def __init__(self, workload: Workload, slide: int | None = None) -> None:
         self.workload = workload
-        self.engine = Engine(window=Window(workload.window, slide=workload.slide))
+        self.engine = Engine(window=Window(workload.window, slide=slide or workload.slide))
         self.query = self.engine.register(workload.query)
         self.judge = Judge(workload)
         self.stream = workload.slides()
@@ -77,7 +77,8 @@ class Inside:
         self.seconds = 0.0
         for owner, name in (
             (windows, "encode_events"), (engine._core, "apply"),
-            (engine._dictionary, "settle"), (engine._dictionary, "collect"),
+            (engine._core, "slide_at_once"), (engine._dictionary, "settle"),
+            (engine._dictionary, "collect"),
         ):  # fmt: skip
             setattr(owner, name, self._clock(getattr(owner, name)))
         self.seconds = 0.0

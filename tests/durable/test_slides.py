@@ -17,6 +17,7 @@ from tests.durable.play import look
 
 from triegs import Engine, LogFailed, MemoryLimitReached, Window
 from triegs.durable import opening
+from triegs.maintain.at_once import IMPOSSIBLE
 from triegs.windows.publication import SlidePublisher
 
 HOME = Path("/engine")
@@ -163,7 +164,15 @@ def test_a_slide_that_the_memory_limit_refuses(call, published, is_full, monkeyp
             raise MemoryLimitReached("no room")
         return apply(*arguments)
 
+    slide_at_once = engine._core.slide_at_once
+
+    def hinder(slide: Any) -> Any:
+        if engine.epoch == begun + published:
+            return IMPOSSIBLE, engine._core.store.newest
+        return slide_at_once(slide)
+
     monkeypatch.setattr(engine._core, "apply", refuse)
+    monkeypatch.setattr(engine._core, "slide_at_once", hinder)
     with pytest.raises(MemoryLimitReached):
         make(engine)
     monkeypatch.undo()

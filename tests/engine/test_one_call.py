@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from triegs.engine import Engine
 from triegs.errors import InvalidUpdate
-from triegs.maintain.compiled import FEW_UPDATES, MOST_AT_ONCE
+from triegs.maintain.at_once import FEW_UPDATES, MOST_AT_ONCE
 from triegs.maintain.kernels.program import LISTED_PER_UPDATE, MOST_LISTED
 from triegs.terms.dictionary import Dictionary
 from triegs.testing import oracle

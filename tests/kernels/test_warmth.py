@@ -18,7 +18,7 @@ import json, sys
 from io import BytesIO
 from itertools import islice
 from numba.core.dispatcher import Dispatcher
-from triegs import Engine
+from triegs import Engine, Window
 from triegs.cli.example import run_example
 from triegs.engine.exercise import call_everything
 from triegs.events import open_input
@@ -44,6 +44,11 @@ for workload in (path3(8, **SIZES), path5_prefix(**SIZES), reply(**SIZES), star5
             engine.apply(slide.table)
             with query.snapshot() as snapshot:
                 snapshot.to_arrow("python"), snapshot.to_arrow(), snapshot.count()
+with Engine(window=Window(5, slide=1)) as engine:
+    engine.register("SELECT * { ?x <a:p> ?y . ?y <a:p> ?z }")
+    for time in range(20):
+        engine.push([(time, time, "<a:p>", time + 1)] * (1 + time % 2))
+        engine.advance(time)
 ROW = {"subject": "<a:a>", "predicate": "<a:p>", "object": "_:b"}
 for rows in (1, 1_000):
     list(open_input(BytesIO(b"\\n".join([json.dumps(ROW).encode()] * 5)), format="jsonl"))

@@ -15,7 +15,7 @@ import pytest
 from tests.maintain.graph import CORES, MODES, Graph, random_batch, register_random
 
 from triegs.errors import InvalidUpdate, MultiplicityOverflow
-from triegs.maintain.compiled import FEW_UPDATES
+from triegs.maintain.at_once import FEW_UPDATES
 from triegs.maintain.model import Index
 from triegs.read.columns import read_columns
 

@@ -19,7 +19,7 @@ from triegs.durable.recovery import Recovery
 from triegs.durable.source import QuerySource
 from triegs.engine.aggregating import Aggregating
 from triegs.engine.epochs import PLAIN, UpdateOptions
-from triegs.engine.event_time import PushOptions
+from triegs.engine.event_time import PLAIN_PUSH, PushOptions
 from triegs.engine.exercise import call_everything
 from triegs.engine.internals import EngineInternals
 from triegs.engine.metrics import collect_metrics, render_html
@@ -478,7 +478,9 @@ class Engine(Aggregating, RuleKeeping, Sliding, Uncopied):
         ...     sorted((answer.who, answer.whom) for answer in snapshot.answers("plain"))
         [('Ann', 'Bob'), ('Bob', 'Cy')]
         """
-        options = PushOptions(stream, map, columns, time_unit)
+        options = PLAIN_PUSH
+        if not (stream is None and map is None and columns is None and time_unit is None):
+            options = PushOptions(stream, map, columns, time_unit)
         return self._internals.timed_events.push(events, options)
 
     def advance(self, to: Any = None, stream: str | None = EVERY) -> list[Published]:

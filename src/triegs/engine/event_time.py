@@ -27,6 +27,10 @@ class PushOptions(NamedTuple):
     time_unit: str | None = None
 
 
+#: Without options: not made anew for each push.
+PLAIN_PUSH = PushOptions()
+
+
 class TimedEvents:
     """Takes timed events in and publishes slides as watermarks move."""
 
@@ -39,6 +43,12 @@ class TimedEvents:
         state.begin_update()
         windows, journal = state.windows, state.journal
         try:
+            _, mapping, columns, time_unit = options
+            is_plain = mapping is None and not columns and time_unit is None
+            if is_plain and journal is None and type(events) is list:
+                pushed = windows.push_few(events, stream)
+                if pushed is not None:
+                    return pushed
             found = self.encode(events, options, stream)
             if journal is None:
                 return windows.push(found, stream)
@@ -73,33 +83,43 @@ class TimedEvents:
         windows = state.windows
         found: list[Published] = []
         problems: list[Exception] = []
+        at_once = windows.publisher.at_once
+        made = at_once.count
         try:
             if state.checkpoint_manager is not None:
                 # Before, not after: until the caller has the slides of this call, the log must
                 # be able to produce them again.
                 state.checkpoint_manager.begin_if_due()
-            time = to if to is None else read_time(to)
-            with state.record(Kind.ADVANCE, to=time, stream=stream, end=close):
+            if state.journal is None:
                 windows.move_watermark(to, stream, close)
+            else:
+                time = to if to is None else read_time(to)
+                with state.record(Kind.ADVANCE, to=time, stream=stream, end=close):
+                    windows.move_watermark(to, stream, close)
             begin, record = state.store.newest.number, self._last_record
             refusing: list[int] = []
             try:
                 for each in windows.publish_due():
                     if windows.publisher.has_refused:
                         refusing.append(len(found))
-                    found.append(each._replace(epoch=each.epoch - state.clock.first))
-                    self.notify(found[-1], problems)
+                    epoch, time, refused = each
+                    published = Published(epoch - state.clock.first, time, refused)
+                    found.append(published)
+                    self.notify(published, problems)
             except BaseException:
                 self._stop_slides(record, state.store.newest.number - begin)
                 raise
             finally:
-                self._note_refusing(record, refusing)
+                if refusing:
+                    self._note_refusing(record, refusing)
                 state.published = tuple(found)
         except BaseException:
             state.drop_notes()
             raise
         finally:
-            state.end_update(1, checkpoints=False)
+            # A slide in one call has freed some terms itself.
+            few = FEW_TERMS if at_once.count - made == len(found) else 1
+            state.end_update(few, checkpoints=False)
         if problems:
             raise problems[0]
         return found
@@ -155,7 +175,8 @@ class TimedEvents:
     def notify(self, published: Published, problems: list[Exception]) -> None:
         """A slide was published: run emitters, notify subscribers, free terms."""
         state = self._state
-        state.aggregating.follow_answers()
+        if state.aggregating.has_answers:
+            state.aggregating.follow_answers()
         found = state.windows.emit_slide(published.epoch, published.time)
         if found:
             message = "an emitter failed after epoch %d"

@@ -175,10 +175,13 @@ def _run_rules(engine: Any) -> None:
 
 def _run_windows(engine: Any) -> None:
     query = engine.register(WINDOWED)
+    engine.push([(-1, 1, A, 1)], STREAM)  # the watermark decides that this is the stream
+    engine.advance(to=-1)
     times = [(n, n % 7, A, n % 5) for n in range(FEW)]
     engine.push(times, STREAM)
     engine.push(_make_events(FEW), STREAM)
     engine.advance(to=FEW)
+    engine.push([(FEW + 1, 1, A, 1)], STREAM)
     engine.push([(FEW + n, n, A, n, "-" if n % 3 else "+", n) for n in range(FEW)], STREAM)
     engine.push([(2 * FEW, 1, A, 1, "-"), (str(2 * FEW), 1, A, 1)], STREAM)
     engine.close_stream()

@@ -227,9 +227,9 @@ def declare(builder: Any, name: str, kind: Any) -> Any:
     return ir.Function(builder.module, kind, name) if found is None else found
 
 
-def define_view(element: Any) -> Any:
-    """The memory at an address as a read-only array of so many elements, which it does not own."""
-    kind: Any = types.Array(element, 1, "C", readonly=True)
+def define_view(element: Any, is_readonly: bool = True) -> Any:
+    """The memory at an address as an array of so many elements, which it does not own."""
+    kind: Any = types.Array(element, 1, "C", readonly=is_readonly)
 
     @intrinsic
     def view(_typing: Any, _address: Any, _size: Any) -> Any:
@@ -250,3 +250,4 @@ view_bytes = define_view(types.uint8)
 view_signs = define_view(types.int8)
 view_halves = define_view(types.int32)
 view_words = define_view(types.int64)
+edit_words = define_view(types.int64, is_readonly=False)

@@ -219,3 +219,5 @@ view_words = _choose_view(intrinsics.view_words, ctypes.c_int64)
 view_halves = _choose_view(intrinsics.view_halves, ctypes.c_int32)
 view_bytes = _choose_view(intrinsics.view_bytes, ctypes.c_uint8)
 view_signs = _choose_view(intrinsics.view_signs, ctypes.c_int8)
+#: As `view_words`, to be written, too.
+edit_words = _choose_view(intrinsics.edit_words, ctypes.c_int64)

@@ -16,65 +16,47 @@ from triegs.compiler.plan import Plan
 from triegs.copying import Uncopied
 from triegs.errors import InvalidUpdate, MemoryLimitReached, MultiplicityOverflow
 from triegs.jit.words import Words
+from triegs.maintain.at_once import FEW_UPDATES, MOST_AT_ONCE, NO_WORDS, AtOnce
 from triegs.maintain.choices import choose_statistics
 from triegs.maintain.enumeration import AnswerLowering
 from triegs.maintain.enumeration_plan import EnumerationPlan
 from triegs.maintain.faults import Fault, TooMuch
 from triegs.maintain.judges import Judges
 from triegs.maintain.kernels.program import (
-    CALL_BAD,
-    CALL_CACHED,
-    CALL_FREED,
-    CALL_HAS_NEWS,
-    CALL_HELD,
     CALL_MODE,
     CALL_TICKS,
     CALL_TOUCHED,
-    CALL_WORDS,
-    COUNTING,
-    FREED_BESIDE,
     JUDGE,
-    LISTED_PER_UPDATE,
     NEEDS_VERDICTS,
     WITHOUT_LOCK,
     run_epoch,
 )
 from triegs.maintain.kernels.tables import COUNTER_WORDS, ENTRY_WORDS, EXTREME_EDGE
 from triegs.maintain.kernels.work import PHASE
-from triegs.maintain.label_graphs import STATIC, LabelGraphs
+from triegs.maintain.label_graphs import STATIC
 from triegs.maintain.leaves import Encode
 from triegs.maintain.meaning import Held
 from triegs.maintain.measures import Measures
 from triegs.maintain.model import Index, Rule, Step, View, is_counts
-from triegs.maintain.pace import Pace
 from triegs.maintain.preparing import Preparing, finish
 from triegs.maintain.standing import (
-    NO_EVENT,
     BaseRelation,
     Epoch,
     PublishedPlan,
-    Publisher,
     Refused,
     RegisteredPlan,
 )
 from triegs.maintain.streams import label_stream
 from triegs.maintain.table_check import check_table
 from triegs.maintain.tables import Table, pack_arrays, write_table
-from triegs.maintain.views import Saved, Views
+from triegs.maintain.views import Saved
 from triegs.mode import Mode
 from triegs.store.contract import Key
 from triegs.store.kernels.layout import LOG_FULL, OVERFLOW
 from triegs.store.packed import PackedStore, PackedVersion
-from triegs.terms.dictionary import Dictionary, explain_row
+from triegs.terms.dictionary import Dictionary
 
 ENTRIES_PER_UPDATE = 4  # entries that can be rebuilt in about the time of one update
-PREDICATE = 2  # its column in an update
-FEW_UPDATES = 64  # an epoch this small ends sooner than a lock changes hands
-MOST_AT_ONCE = 4096  # updates of an epoch that one call makes and publishes
-# A call that is expected to take longer runs without the interpreter's lock; one that takes much
-# longer does not publish, because readers cannot pin meanwhile.
-LONG_NS, LONGEST_NS = 250_000, 2_000_000
-_NO_WORDS: Words = np.empty(0, np.int64)
 TOUCH_SECONDS = 1e-7  # approximate time for a kernel to touch one entry
 CHECKS_TABLES = False  # whether every table is checked before use, as in tests
 Result = TypeVar("Result")
@@ -83,7 +65,7 @@ _Saved = tuple[
 ]
 
 
-class CompiledCore(Uncopied, Publisher):
+class CompiledCore(Uncopied, AtOnce):
     """A graph over ids with registered plans, kept up to date epoch by epoch.
 
     An exception inside an epoch leaves everything unchanged. A count that does not fit stalls the
@@ -95,23 +77,9 @@ class CompiledCore(Uncopied, Publisher):
         self, store: PackedStore, encode: Encode, judges: Judges, mode: Mode = Mode.MULTIGRAPH,
         terms: Dictionary | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(store)
-        self._terms = terms or Dictionary()
-        self.judges = judges
-        #: For each label: its graph, and its predicate there.
-        self.label_graphs = LabelGraphs()
-        self.views = Views(store, mode, judges, self.label_graphs)
+        super().__init__(store, judges, mode, terms)
         self._judged = 0  # updates of epochs that took the slow path
         self._encode = encode
-        self._log = np.zeros(1 << 16, np.int64)
-        self._entries = self._refused = self._kept = _NO_WORDS
-        self._room = 0  # updates that these arrays are large enough for
-        self._call = np.zeros(CALL_WORDS, np.int64)
-        self._told = self._call.data  # a memoryview is faster for single words
-        self.pace = Pace()
-        #: A call that is expected to take longer runs without the interpreter's lock.
-        self.long_ns = LONG_NS
-        self._is_plain = True  # nothing is stalled
         #: Describes held versions, for the error message when memory runs out.
         self.describe_pins: Callable[[], str] = str
         self.table = Table(np.zeros(0, np.int64))
@@ -203,92 +171,6 @@ class CompiledCore(Uncopied, Publisher):
         if not self.store.make_room():
             raise self.store.refuse(what, self.describe_pins())
 
-    def apply_at_once(self, flat: Words, counts: bool) -> Epoch | None:
-        """An epoch in one call, see `apply`; None, with nothing changed, if that is not possible:
-        something is stalled, there is no room, the call would take long, or it met a fault.
-        """
-        count = flat.size >> 2
-        expected = self.pace.expect(count) if count > FEW_UPDATES else 0.0
-        if not self._is_plain or expected > LONGEST_NS:
-            return None
-        if count > self._room:
-            self._make_scratch(count)
-        if self._watches:
-            try:
-                self._add_digits(flat)
-            except MemoryLimitReached:
-                self._abort(None)
-                return None
-        told, judges, store = self._told, self.judges, self.store
-        told[CALL_MODE] = (WITHOUT_LOCK if expected > self.long_ns else 0) | (
-            COUNTING if counts else 0
-        )
-        has_requests = False
-        while True:
-            found, version = store.run_and_publish(
-                run_epoch, flat, self._log, self.views.work, self._packed, self.label_graphs.words,
-                self._entries, self._refused, judges.words, judges.requests, self._call, self._kept,
-                *self._terms.arrays,
-            )  # fmt: skip
-            if found >= 0:
-                break
-            if found != NEEDS_VERDICTS:
-                self._abort(None)
-                return None
-            has_requests = True
-            try:
-                judges.answer()
-            except BaseException:
-                self._abort(None)
-                raise
-        if count > FEW_UPDATES:
-            self.pace.note(self._told[CALL_TICKS], count)
-        if has_requests:
-            judges.end_epoch()
-        if self._watches:
-            self.views.digits.commit()
-        if counts and told[CALL_HAS_NEWS]:
-            self._follow_terms(flat)
-        return Epoch(version, self._list_refused(self._refused, found) if found else ())
-
-    def apply_one(self, row: Words) -> tuple[int, PackedVersion] | None:
-        """`apply_at_once` for the most frequent call: one update, with nothing to request.
-
-        Returns whether it was refused, and the version.
-        """
-        if not self._is_plain or self._watches or not self._room:
-            return None
-        told, judges = self._told, self.judges
-        told[CALL_MODE] = COUNTING
-        outcome = self.store.run_and_publish(
-            run_epoch, row, self._log, self.views.work, self._packed, self.label_graphs.words,
-            self._entries, self._refused, judges.words, judges.requests, self._call, self._kept,
-            *self._terms.arrays,
-        )  # fmt: skip
-        if outcome[0] < 0:
-            self._abort(None)
-            return None
-        if told[CALL_HAS_NEWS]:
-            self._follow_terms(row)
-        return outcome
-
-    def _follow_terms(self, flat: Words) -> None:
-        """Follow a call that settled terms and has something to tell."""
-        told = self._told
-        freed = told[CALL_FREED], told[CALL_CACHED], told[CALL_HELD]
-        self._terms.note_sifted(self._kept, *freed)
-        if told[CALL_BAD] >= 0:
-            raise explain_row(flat, told[CALL_BAD])
-
-    def _make_scratch(self, count: int) -> None:
-        """Make the arrays that a call needs for its updates."""
-        self._room = max(FEW_UPDATES, 1 << (count - 1).bit_length())
-        words = ENTRY_WORDS * (1 + self.table.selections)
-        self._entries = np.empty(self._room * words, np.int64)
-        self._refused = np.empty(2 * self._room, np.int64)
-        kept = LISTED_PER_UPDATE * self._room + FREED_BESIDE
-        self._kept = np.empty(2 * kept, np.int64)
-
     def _run(
         self, flat: Words, overflown: dict[RegisteredPlan, MultiplicityOverflow]
     ) -> tuple[Refused, ...]:
@@ -308,9 +190,9 @@ class CompiledCore(Uncopied, Publisher):
 
         def run(words: Words, roots: Words) -> int:
             return run_epoch(
-                words, roots, _NO_WORDS, _NO_WORDS, flat, self._log, views.work, self._packed,
+                words, roots, NO_WORDS, NO_WORDS, flat, self._log, views.work, self._packed,
                 self.label_graphs.words, entries, refused, judges.words, judges.requests,
-                self._call, _NO_WORDS, *self._terms.arrays,
+                self._call, NO_WORDS, *self._terms.arrays,
             )  # fmt: skip
 
         found = self.store.run(run)
@@ -324,12 +206,6 @@ class CompiledCore(Uncopied, Publisher):
             self.pace.note(self._told[CALL_TICKS], count)
         self._judged += count
         return self._list_refused(refused, found)
-
-    @staticmethod
-    def _list_refused(refused: Words, found: int) -> tuple[Refused, ...]:
-        if found == 0:
-            return ()
-        return tuple(Refused(row, NO_EVENT) for row in sorted(refused[:found].tolist()))
 
     def _find_users(self, fault: Fault) -> list[tuple[RegisteredPlan, MultiplicityOverflow]]:
         """The plans that use a step and must be stalled."""
@@ -394,13 +270,6 @@ class CompiledCore(Uncopied, Publisher):
         if overflow is not None:
             entries = sum(len(view.relation) for view in registered.views)
             registered.retry_at = self._judged + entries // ENTRIES_PER_UPDATE
-
-    def _add_digits(self, flat: Words) -> None:
-        """Add the digits of the terms that an epoch brings to sums."""
-        by_label = [watch for watch in self._watches if watch.column != PREDICATE]
-        self.views.add_new_digits(flat, by_label)
-        if len(by_label) < len(self._watches):  # the labels of window graphs are not the terms
-            self.views.add_digits(self.label_graphs.find(flat[PREDICATE::4])[1])
 
     def _save(self) -> _Saved:
         """The Python state that an epoch with stalled plans may change."""

@@ -27,6 +27,7 @@ from triegs.terms.arrays import (
     NAMED,
     TOP,
     Arrays,
+    Bytes,
     Words,
     count_bytes,
 )
@@ -259,9 +260,14 @@ Problem(position=2, reason="not an N-Triples term: 'a'")])
         if index >= 0:
             raise explain_row(flat, int(index))
 
+    @property
+    def counted(self) -> tuple[Words, Words, Words, Bytes, Words, Words]:
+        """Those of the current arrays that `triegs.terms.counting.count_rows` takes."""
+        return self._interner.counted
+
     def is_due(self, at_least: int) -> bool:
         """Whether `collect` may have work: enough terms in limbo, or terms held by a pin."""
-        return bool(self._interner.meta[LIMBO] >= at_least or self._held)
+        return self._interner.meta[LIMBO] >= at_least or bool(self._held)
 
     def collect(self, horizon: int, pins: Sequence[int] = (), at_least: int = 1) -> int:
         """Free unreferenced terms: count zero, stamp published, not visible to any pin.

@@ -150,6 +150,11 @@ class Emitters:
         self._emitters.append(found)
         return found
 
+    @property
+    def is_used(self) -> bool:
+        """Whether there is any."""
+        return bool(self._emitters)
+
     def emit_slide(self, epoch: int, time: int, slid: Collection[WindowCursor]) -> list[Exception]:
         """An epoch was published by a slide; returns what emitters raised. An exception stops
         neither the other emitters nor the next slide.

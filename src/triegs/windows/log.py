@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from triegs.maintain.kernels.slides import RING_COLUMNS
 from triegs.windows.judging import (
     DELETED,
     ENTERED,
@@ -78,17 +79,39 @@ class Log:
 
     def __init__(self) -> None:
         self.start = self.end = 0
-        self.times = np.zeros(SMALLEST, np.int64)
-        self.rows = np.zeros((SMALLEST, 4), np.int64)
-        self.arrivals = np.zeros(SMALLEST, np.int64)  # the number of each in the stream
+        self._allot(SMALLEST)
         self.ids = _NOTHING  # until an event has one
         self._holder = _NOTHING
         self._following = self._first = self._last = _NOTHING
         self._dead = 0
         self._frozen: Frozen | None = None
 
+    def _allot(self, size: int) -> None:
+        """Make the columns, as parts of one array: see `triegs.maintain.kernels.slides`."""
+        words = np.zeros(RING_COLUMNS * size, np.int64)
+        self.address = int(words.ctypes.data)
+        self.times = words[:size]
+        self.arrivals = words[size : 2 * size]  # the number of each in the stream
+        self.rows = words[2 * size :].reshape(size, 4)
+
     def __len__(self) -> int:
         return self.end - self.start
+
+    @property
+    def has_dead(self) -> bool:
+        """Whether an event that is retained was deleted."""
+        return self._dead > 0
+
+    @property
+    def last_time(self) -> int:
+        """The time of the last event; there is one."""
+        return int(self.times[(self.end - 1) & self._mask])
+
+    @property
+    def kept(self) -> int:
+        """The first position that must not be overwritten."""
+        frozen = self._frozen
+        return self.start if frozen is None else min(self.start, frozen.start)
 
     @property
     def _mask(self) -> int:
@@ -200,21 +223,22 @@ class Log:
     def _make_room(self, count: int) -> None:
         """Grow to hold that many more events; amortised O(1) per event."""
         size = len(self.times)
-        frozen = self._frozen
-        first = self.start if frozen is None else min(self.start, frozen.start)
-        if self.end - first + count <= size:
+        if self.end - self.kept + count <= size:
             return
         needed = len(self) + count
         while size < needed:
             size *= 2
-        slots = np.arange(self.start, self.end) & (size - 1)
-        for name in ("times", "rows", "ids", "arrivals"):
-            old = getattr(self, name)
-            if not len(old):
-                continue
-            new = np.zeros((size, *old.shape[1:]), np.int64)
-            new[slots] = old[np.arange(self.start, self.end) & (len(old) - 1)]
-            setattr(self, name, new)
+        positions = np.arange(self.start, self.end)
+        slots, before = positions & (size - 1), positions & self._mask
+        times, arrivals, rows = self.times, self.arrivals, self.rows
+        self._allot(size)
+        self.times[slots] = times[before]
+        self.arrivals[slots] = arrivals[before]
+        self.rows[slots] = rows[before]
+        if len(self.ids):
+            ids = np.zeros(size, np.int64)
+            ids[slots] = self.ids[before]
+            self.ids = ids
         self._frozen = None  # it keeps the old arrays
         if len(self._first):
             self._link()

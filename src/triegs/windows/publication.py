@@ -14,6 +14,7 @@ from triegs.jit.words import Words
 from triegs.maintain.preparing import Preparing, finish
 from triegs.maintain.standing import Epoch, Refused
 from triegs.reasons import Reason
+from triegs.windows.at_once import SlideCore, SlidesAtOnce
 from triegs.windows.cursor import Slide, WindowCursor
 from triegs.windows.outcomes import EventCounts, Published
 from triegs.windows.reasoning import Reasoning
@@ -41,7 +42,7 @@ def record_nothing(_: int) -> AbstractContextManager[None]:
     return nullcontext()
 
 
-class EpochCore(Protocol):
+class EpochCore(SlideCore, Protocol):
     """What publishing needs of the core."""
 
     def apply(self, rows: Words, is_strict: bool = False) -> Epoch: ...
@@ -87,10 +88,14 @@ class SlidePublisher:
         self._counts = counts
         self._aggregates = aggregates
         self._reasoning = reasoning
+        self.at_once = SlidesAtOnce(graphs, core)
 
     def publish_due(self, record: Record = record_nothing) -> Iterator[Published]:
         """Publish all slides up to the watermark, in order; each is made within `record`."""
         while (due := self._find_due()) is not None:
+            if record is record_nothing:
+                yield self.publish(due)
+                continue
             with record(due.time):
                 found = self.publish(due)
             yield found
@@ -114,7 +119,27 @@ class SlidePublisher:
         """One epoch: every due window slides, and the core takes all changes at once. Aggregates
         follow at once: nobody reads one that is behind.
         """
+        is_plain = not (self.is_refusing or self._aggregates.is_used or self._reasoning.is_used)
+        if is_plain and len(due.cursors) == 1:
+            found = self._publish_at_once(due)
+            if found is not None:
+                return found
         return finish(self._follow(due, pauses=False))
+
+    def _publish_at_once(self, due: Due) -> Published | None:
+        """A slide in one call, or None if it does not qualify."""
+        ((stream, cursors),) = due.cursors.items()
+        self._clock.begin(due.time)
+        try:
+            version = self.at_once.publish(due.time, stream, cursors)
+        finally:
+            self._clock.end()
+        if version is None:
+            return None
+        self.has_refused = False
+        self.slid = cursors
+        refused = self._report_refused(stream)
+        return Published(version, due.time, tuple(refused) if refused else ())
 
     def _follow(self, due: Due, pauses: bool) -> Preparing[Published]:
         if not self._aggregates.windows:
@@ -157,12 +182,17 @@ class SlidePublisher:
 
     def _take_refused(self, due: Due) -> list[Refused]:
         """What the streams of a published slide refused; and forget what no window needs."""
-        reported: list[Refused] = []
         for stream in due.cursors:
-            reported += stream.refused
-            stream.refused = []
             stream.unshown = None
             stream.retire()
+        return self._report_refused(*due.cursors)
+
+    def _report_refused(self, *streams: Stream) -> list[Refused]:
+        reported: list[Refused] = []
+        for stream in streams:
+            if stream.refused:
+                reported += stream.refused
+                stream.refused = []
         self._counts.refused += len(reported)
         return reported + self._watermarks.take_strays()
 
@@ -171,14 +201,19 @@ class SlidePublisher:
         watermark = self._watermarks.watermark
         if watermark is None:
             return None
-        due = [
-            (time, 0 if cursor.is_by_event else 1, cursor, stream)
-            for stream in self._streams.values()
-            for cursor in stream.cursors
-            if (time := _find_next(cursor, stream)) is not None and time <= watermark
-        ]
+        due: list[tuple[int, int, WindowCursor, Stream]] = []
+        for stream in self._streams.values():
+            for cursor in stream.cursors:
+                next_time = cursor.due
+                if next_time is None:
+                    next_time = _find_next(cursor, stream)
+                if next_time is not None and next_time <= watermark:
+                    due.append((next_time, 0 if cursor.is_by_event else 1, cursor, stream))
         if not due:
             return None
+        if len(due) == 1:
+            time, _, cursor, stream = due[0]
+            return Due(time, {stream: [cursor]})
         time, rank = min(each[:2] for each in due)
         group = [each for each in due if each[:2] == (time, rank)]
         if rank == 0:  # the events of several streams come one after the other
@@ -265,9 +300,7 @@ class SlidePublisher:
 
 
 def _find_next(cursor: WindowCursor, stream: Stream) -> int | None:
-    """The time of a window's next slide."""
-    if cursor.due is not None:
-        return cursor.due
+    """The time of a window's next slide, if its last one does not tell."""
     if cursor.is_by_event and stream.unshown is not None:
         return stream.unshown
     if cursor.is_driven:

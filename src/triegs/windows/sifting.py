@@ -20,6 +20,10 @@ them, never on how they are batched into pushes.
 from __future__ import annotations
 
 from triegs.jit.jit import kernel, short_kernel
+from triegs.jit.words import load, store
+from triegs.maintain.kernels.slides import QUEUE_COLUMNS
+from triegs.terms.arrays import Bytes
+from triegs.terms.counting import count_rows
 from triegs.windows.judging import NO_TIME, NONE, Word, Words
 
 #: So many events must agree. Fewer may share one fault; more would delay the decision.
@@ -31,6 +35,13 @@ LATE, KEPT, HELD, STRAY = range(4)
 # The time span of a stream, as an array: least and largest time, and how many events agree.
 LOW, HIGH, AGREED = range(3)
 NO_SPAN = (NO_TIME, NO_TIME, 0)
+# A few events as words: their number, the watermark or `NO_TIME`, ``max_ahead``, the epoch, the
+# number of the first one in the stream, the slots of the queue with events; then room for
+# `MOST_FEW` rows, then for their times.
+FEW_COUNT, FEW_BOUND, FEW_AHEAD, FEW_EPOCH, FEW_FIRST, FEW_BEGIN, FEW_END, FEW_ROWS = range(8)
+MOST_FEW = 64
+FEW_TIMES = FEW_ROWS + 4 * MOST_FEW
+FEW_WORDS = FEW_TIMES + MOST_FEW
 # The columns of undecided events. The first events of a stream without a sure span are included.
 TIME, EVENT, IS_FIRST = range(3)
 
@@ -123,7 +134,20 @@ def admit_events(
 
     So the usual push is one pass; `sift_events` would keep all of these, too.
     """
-    bound, max_ahead = limits
+    if not are_near(times, limits[0], limits[1], span):
+        return False
+    for at in range(len(times)):
+        if ids[at] != NONE or rows[at, 0] < 0:
+            return False
+    follow_times(times, span)
+    return True
+
+
+@kernel
+def are_near(times: Words, bound: Word, max_ahead: Word, span: Words) -> bool:
+    """Whether events are in order of time, after the watermark, and near a stream whose span is
+    sure.
+    """
     if len(times) == 0 or (bound == NO_TIME and span[AGREED] < QUORUM):
         return False
     last, highest = times[0], max(bound, span[HIGH])
@@ -131,13 +155,48 @@ def admit_events(
         return False
     for at in range(len(times)):
         time = times[at]
-        if time < last or time > highest + max_ahead or ids[at] != NONE or rows[at, 0] < 0:
+        if time < last or time > highest + max_ahead:
             return False
         last = time
         highest = max(highest, time)
+    return True
+
+
+@kernel
+def follow_times(times: Words, span: Words) -> None:
+    """The span of a stream includes these times, which are in order."""
     extend_span(times[0], span)
-    extend_span(last, span)
+    extend_span(times[-1], span)
     span[AGREED] = QUORUM
+
+
+@short_kernel
+def take_few(
+    few: Words, span: Words, queue: Words, counts: Words, births: Words, stamps: Words,
+    states: Bytes, limbo: Words, meta: Words,
+) -> bool:  # fmt: skip
+    """Take in a few insertions without ids: count their terms, and add them to the queue. False,
+    with nothing changed, if they are not all simple (see `admit_events`), do not follow the queue,
+    or find no room there.
+    """
+    count, begin, end = load(few, FEW_COUNT), load(few, FEW_BEGIN), load(few, FEW_END)
+    room = len(queue) // QUEUE_COLUMNS
+    times = few[FEW_TIMES : FEW_TIMES + count]
+    if end + count > room or (end > begin and load(queue, end - 1) > times[0]):
+        return False
+    if not are_near(times, load(few, FEW_BOUND), load(few, FEW_AHEAD), span):
+        return False
+    rows = few[FEW_ROWS : FEW_ROWS + 4 * count]
+    epoch = load(few, FEW_EPOCH)
+    if count_rows(rows, epoch, counts, births, stamps, states, limbo, meta) >= 0:
+        return False
+    follow_times(times, span)
+    for at in range(count):
+        store(queue, end + at, times[at])
+        store(queue, room + end + at, load(few, FEW_FIRST) + at)
+        store(queue, 2 * room + end + at, NONE)
+        for column in range(4):
+            store(queue, 3 * room + 4 * (end + at) + column, rows[4 * at + column])
     return True
 
 

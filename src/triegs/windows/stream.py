@@ -94,6 +94,11 @@ class Stream:
         self._epoch = epoch
 
     @property
+    def epoch(self) -> int:
+        """The number of the newest version."""
+        return self._epoch()
+
+    @property
     def title(self) -> str:
         return "the stream without a name" if self.name is None else f"the stream {self.name}"
 

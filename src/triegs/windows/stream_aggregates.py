@@ -212,6 +212,11 @@ class StreamAggregates:
         self.other_bytes = 0
 
     @property
+    def is_used(self) -> bool:
+        """Whether there is any."""
+        return bool(self._shared)
+
+    @property
     def windows(self) -> list[AggregateWindow]:
         return [each for shared in self._shared.values() for each in shared.windows.values()]
 

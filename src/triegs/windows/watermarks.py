@@ -25,8 +25,10 @@ class Watermarks:
 
     def find_bound(self, stream: Stream) -> int | None:
         """The time up to which events of a stream are late."""
-        marks = [t for t in (stream.watermark, self.watermark) if t is not None]
-        return max(marks, default=None)
+        own, common = stream.watermark, self.watermark
+        if own is None or common is None:
+            return common if own is None else own
+        return max(own, common)
 
     def move_streams(self, streams: Iterable[Stream], time: int | None, is_end: bool) -> None:
         """Move the watermarks of streams: to a time, by the allowed lateness, or to their end."""
@@ -47,14 +49,16 @@ class Watermarks:
         if found is not None and (self.watermark is None or found > self.watermark):
             self.watermark = found
         for stream in self._streams.values():
-            if self.find_bound(stream) is not None:
+            if len(stream.held) and self.find_bound(stream) is not None:
                 self._settle(stream, stream.is_closed)
 
     def take_strays(self) -> list[Refused]:
         """The strays found as the watermark moved that no epoch has reported yet."""
-        found = [each for stream in self._streams.values() for each in stream.strays]
+        found: list[Refused] = []
         for stream in self._streams.values():
-            stream.strays = []
+            if stream.strays:
+                found += stream.strays
+                stream.strays = []
         return found
 
     def find_end(self) -> int | None:
@@ -69,12 +73,16 @@ class Watermarks:
 
     def _settle(self, stream: Stream, is_end: bool) -> None:
         """Decide which events are stray, before and after the watermark moves."""
-        bound = self.find_bound(stream)
-        self._counts.ahead += stream.settle(bound, self._settings.max_ahead, is_end)
+        if len(stream.held):
+            bound = self.find_bound(stream)
+            self._counts.ahead += stream.settle(bound, self._settings.max_ahead, is_end)
 
     def _find_watermark(self) -> int | None:
         """The least watermark of the streams that are neither closed nor idle."""
         streams = self._streams.values()
+        if len(streams) == 1:
+            (stream,) = streams
+            return self.find_end() if stream.is_closed else stream.watermark
         highest = max((s.watermark for s in streams if s.watermark is not None), default=None)
         idle = self._settings.idle_timeout
         marks = []

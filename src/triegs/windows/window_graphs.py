@@ -23,7 +23,7 @@ from triegs.sparql.window import Window
 from triegs.store.packed import PackedStore
 from triegs.terms.dictionary import Dictionary
 from triegs.terms.term import scope_label
-from triegs.windows.cursor import Slide, WindowCursor
+from triegs.windows.cursor import NOTHING, Slide, WindowCursor
 from triegs.windows.judging import Words, count_labels, emit_slide, label_rows
 
 _SCOPE = "labels of a triegs window"
@@ -57,8 +57,23 @@ class WindowGraph:
         self.uses = 0
         self._words = words
         self._label_graphs = label_graphs
-        self._labels = np.full(64, -1, np.int64)
-        self._counts = np.zeros(64, np.int64)
+        self._labels = self._counts = NOTHING
+        self._reserve(63)
+
+    def _reserve(self, index: int) -> None:
+        """Make room for a predicate or a label. Both columns are parts of one array: see
+        `triegs.maintain.kernels.slides`.
+        """
+        before = len(self._labels)
+        if index < before:
+            return
+        self.size = size = max(index + 1, 2 * before)
+        table = np.zeros(2 * size, np.int64)
+        table[:size] = -1
+        table[:before] = self._labels
+        table[size : size + before] = self._counts
+        self._labels, self._counts = table[:size], table[size:]
+        self.address = int(table.ctypes.data)
 
     def find_label(self, predicate: int, epoch: int) -> int:
         """The label of a predicate, created if necessary."""
@@ -101,11 +116,22 @@ class WindowGraph:
     def count(self, rows: Words, epoch: int) -> None:
         """Rows with labels were added and removed; frees labels without references."""
         if count_labels(rows, self._counts):
-            labels = rows[:, 2]
-            self._free(find_distinct(labels[self._counts[labels] == 0]), epoch)
+            self.forget(rows, epoch)
+
+    def make_labels(self, predicates: Words, epoch: int) -> None:
+        """Make the labels of these predicates that are missing."""
+        self._make_all(predicates, epoch)
+
+    def forget_labels(self, predicates: Words, epoch: int) -> None:
+        """As `forget`, for rows with these predicates, of which some have no label."""
+        labels = self._labels[predicates[predicates < len(self._labels)]]
+        labels = labels[labels >= 0]
+        self._free(find_distinct(labels[self._counts[labels] == 0]), epoch)
 
     def forget(self, rows: Words, epoch: int) -> None:
-        """Rows with labels were not added after all: free labels without references."""
+        """Free those labels of rows that have no references: nothing was added after all, or
+        everything was removed.
+        """
         labels = rows[:, 2]
         self._free(find_distinct(labels[self._counts[labels] == 0]), epoch)
 
@@ -117,7 +143,7 @@ class WindowGraph:
         """Create the missing labels of these predicates."""
         if len(predicates) == 0:
             return
-        self._labels = grow_to(self._labels, int(predicates.max()), -1)
+        self._reserve(int(predicates.max()))
         missing = find_distinct(predicates[self._labels[predicates] < 0])
         if len(missing) > _FEW:
             self._make_many(missing, epoch)
@@ -130,7 +156,7 @@ class WindowGraph:
         names = pc.binary_join_element_wise(stem, pa.array(predicates).cast(pa.string()), "")
         labels = self._words.encode(names).ids
         self._words.acquire(labels, epoch)
-        self._counts = grow_to(self._counts, int(labels.max()), 0)
+        self._reserve(int(labels.max()))
         self._labels[predicates] = labels
         self._counts[labels] = 0
         self._label_graphs.add_all(labels, self.number, predicates)
@@ -138,8 +164,7 @@ class WindowGraph:
     def _make(self, predicate: int, epoch: int) -> int:
         label = self._words.encode_one(f"_:w{self.number}p{predicate}", _SCOPE)
         self._words.acquire([label], epoch)
-        self._labels = grow_to(self._labels, predicate, -1)
-        self._counts = grow_to(self._counts, label, 0)
+        self._reserve(max(predicate, label))
         self._labels[predicate] = label
         self._counts[label] = 0
         self._label_graphs.add(label, self.number, predicate)
@@ -216,15 +241,6 @@ def find_distinct(values: Words) -> Words:
     is_first = np.ones(len(found), np.bool_)
     np.not_equal(found[1:], found[:-1], out=is_first[1:])
     return found[is_first]
-
-
-def grow_to(array: Words, index: int, filler: int) -> Words:
-    """The array, grown to contain an index."""
-    size = len(array)
-    if index < size:
-        return array
-    more = np.full(max(index + 1, 2 * size) - size, filler, np.int64)
-    return np.concatenate([array, more])
 
 
 def read_number(name: str) -> int:

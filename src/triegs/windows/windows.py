@@ -27,8 +27,10 @@ from triegs.sparql.model import Query
 from triegs.sparql.window import EVERY, Window, name_stream
 from triegs.store.packed import PackedStore
 from triegs.terms.dictionary import Dictionary
+from triegs.windows.at_once import SlideCore
 from triegs.windows.emission import Emission, EmitOptions, Emitter, Emitters
 from triegs.windows.encoding import Events, encode_events, read_time
+from triegs.windows.few_events import FewEvents
 from triegs.windows.judging import NO_TIME, SAME_ROW
 from triegs.windows.outcomes import EventCounts, Published, Pushed
 from triegs.windows.publication import Record, SlideClock, SlidePublisher, record_nothing
@@ -42,7 +44,7 @@ from triegs.windows.watermarks import Watermarks
 from triegs.windows.window_graphs import GraphKey, WindowGraph, WindowGraphs
 
 
-class WindowCore(GraphCore, StaticCore, Protocol):
+class WindowCore(GraphCore, StaticCore, SlideCore, Protocol):
     """What windows need of the core."""
 
     long_ns: int
@@ -79,6 +81,7 @@ class Windows:
             self.reasoning,
         )  # fmt: skip
         self._emitters = Emitters(self.usage.cursors)
+        self._few = FewEvents(words, self.settings.max_ahead)
         self.find_label = self._graphs.find_label
         if window is not None:
             self.usage.open([GraphKey(window, True)])
@@ -116,6 +119,8 @@ class Windows:
 
     def emit_slide(self, epoch: int, time: int) -> list[Exception]:
         """Run the emitters of the windows that slid last; returns what they raised."""
+        if not self._emitters.is_used:
+            return []
         return self._emitters.emit_slide(epoch, time, self.publisher.slid)
 
     def find_graph(self, key: GraphKey) -> WindowGraph | None:
@@ -156,6 +161,19 @@ class Windows:
         if stream.is_closed:
             raise StateError(f"{stream.title} is closed")
         return encode_events(self._words, self.identities, events)
+
+    def push_few(self, events: Sequence[Any], name: str | None) -> Pushed | None:
+        """Take in a few tuples by the shortest path; None, with nothing changed, if they do not
+        qualify: all are insertions without ids, in order, and their times are integers near the
+        stream.
+        """
+        stream = self.streams.get(name)
+        if stream is None or self.takes == "time" or stream.is_closed or len(stream.held):
+            return None
+        pushed = self._few.push(events, stream, self.watermarks.find_bound(stream))
+        if pushed is not None:
+            self.takes = "events"
+        return pushed
 
     def push(self, found: Events, name: str | None) -> Pushed:
         """Take in events; see `triegs.Engine.push`."""

@@ -18,7 +18,8 @@ A phase or step that needs missing verdicts stops before it changes anything. Th
 them and calls again, and the epoch resumes at that point.
 
 `run_epoch` is the one kernel of an epoch. If it is told to, it also publishes the epoch, counts the
-references to terms and frees some: then nothing of an epoch runs in the interpreter.
+references to terms and frees some: then nothing of an epoch runs in the interpreter. Of a slide
+(`triegs.maintain.kernels.slides`) it makes the updates, too.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from __future__ import annotations
 from triegs.jit.jit import inlined, kernel, merged, short_kernel
 from triegs.jit.words import (
     Words,
+    edit_words,
     load,
     read_ticks,
     release_lock,
@@ -45,6 +47,7 @@ from triegs.maintain.kernels.entries import (
 from triegs.maintain.kernels.extremes import step_extreme_edge, step_extreme_product
 from triegs.maintain.kernels.order_statistics import step_ordered_edge, step_ordered_product
 from triegs.maintain.kernels.rule import step_rule
+from triegs.maintain.kernels.slides import LONG, SIZE, begin_slide, finish_slide
 from triegs.maintain.kernels.steps import step_edge, step_product, step_total
 from triegs.maintain.kernels.tables import (
     C_CHANGED,
@@ -110,11 +113,12 @@ PACKED_TABLE, PACKED_LISTS, PACKED_LABELS, PACKED_BOUNDS = range(4)
 PACKED_WORDS = 5
 # What `run_epoch` is to do: one of the modes, or several. Then what it did: the bindings that all
 # calls have touched, the ticks of this one, whether settling has results that Python must see; the
-# index of a bad id or -1, and the results of `sift_last`.
+# index of a bad id or -1 (of a slide the id itself), and the results of `sift_last`. At the end
+# the address of the words of a slide, and their number, which is 0 for an epoch of given updates.
 (
     CALL_MODE, CALL_TOUCHED, CALL_TICKS, CALL_HAS_NEWS, CALL_BAD, CALL_FREED, CALL_CACHED,
-    CALL_HELD, CALL_WORDS,
-) = range(9)  # fmt: skip
+    CALL_HELD, CALL_SLIDE, CALL_SLIDE_WORDS, CALL_WORDS,
+) = range(11)  # fmt: skip
 WITHOUT_LOCK, COUNTING = 1, 2
 LISTED_PER_UPDATE = 6  # three new terms, and three that lose their last reference
 MOST_LISTED = 16  # ids that small epochs leave in limbo
@@ -358,6 +362,15 @@ def read_clock() -> int:
 
 
 @inlined
+def note_settled(call: Words, freed: int, cached: int, held: int, bad: int) -> None:
+    store(call, CALL_HAS_NEWS, freed + held + (bad >= 0))
+    store(call, CALL_BAD, bad)
+    store(call, CALL_FREED, freed)
+    store(call, CALL_CACHED, cached)
+    store(call, CALL_HELD, held)
+
+
+@inlined
 def settle_terms(
     updates: Words, refused: Words, found: int, version: int, holds: Words, kept: Words,
     call: Words, arrays: Arrays,
@@ -377,11 +390,7 @@ def settle_terms(
     most = min(LISTED_PER_UPDATE * (updates.size // 4) + FREED_BESIDE, kept.size // 2)
     if most > MOST_LISTED or arrays.meta[LIMBO] > MOST_LISTED:
         freed, cached, held = sift_last(most, version, holds, 2, kept, arrays)
-    store(call, CALL_HAS_NEWS, freed + held + (bad >= 0))
-    store(call, CALL_BAD, bad)
-    store(call, CALL_FREED, freed)
-    store(call, CALL_CACHED, cached)
-    store(call, CALL_HELD, held)
+    note_settled(call, freed, cached, held, bad)
 
 
 @short_kernel
@@ -395,11 +404,20 @@ def run_epoch(
     """`run_phases` of a new epoch, or of one that waited for verdicts.
 
     With `next_roots` it is also published, unless there is a fault; then, if `call` says so, the
-    terms of its updates are settled. What that did is in `call` and `kept`.
+    terms of its updates are settled. What that did is in `call` and `kept`. A slide writes the
+    updates itself, in front of `updates`, and its result may be one of `begin_slide`.
     """
-    is_long = load(call, CALL_MODE) & WITHOUT_LOCK != 0
-    lock = release_lock() if is_long else 0
     started, version = read_ticks(), load(words, EPOCH)
+    is_long = load(call, CALL_MODE) & WITHOUT_LOCK != 0
+    slide = edit_words(load(call, CALL_SLIDE), load(call, CALL_SLIDE_WORDS))
+    if slide.size != 0:
+        if load(work, PHASE) == JUDGE:  # else it waited for verdicts
+            made = begin_slide(slide, updates)
+            if made < 0:
+                return made
+        updates = updates[: 4 * load(slide, SIZE)]
+        is_long = load(slide, SIZE) > load(slide, LONG)
+    lock = release_lock() if is_long else 0
     found = run_phases(
         words, log, packed[packed[PACKED_LISTS]:packed[PACKED_LISTS + 1]], work,
         packed[packed[PACKED_TABLE]:packed[PACKED_TABLE + 1]],
@@ -409,11 +427,15 @@ def run_epoch(
     )  # fmt: skip
     if found >= 0 and next_roots.size != 0:
         publish_epoch(words, next_roots, holds)
-        if load(call, CALL_MODE) & COUNTING != 0:
-            arrays = Arrays(
-                heap, spans, texts, integers, counts, births, stamps, states, cached, free, limbo,
-                meta,
-            )  # fmt: skip
+        arrays = Arrays(
+            heap, spans, texts, integers, counts, births, stamps, states, cached, free, limbo, meta
+        )
+        if slide.size != 0:
+            freed, cached_freed, held, bad = finish_slide(
+                slide, updates, version, holds, kept, MOST_LISTED, arrays
+            )
+            note_settled(call, freed, cached_freed, held, bad)
+        elif load(call, CALL_MODE) & COUNTING != 0:
             settle_terms(updates, refused, found, version, holds, kept, call, arrays)
     if found != NEEDS_VERDICTS:
         store(work, PHASE, JUDGE)  # the next call begins an epoch
