@@ -22,13 +22,20 @@ from triegs.maintain.kernels.program import (
     CALL_TICKS,
     CALL_WORDS,
     COUNTING,
-    FREED_BESIDE,
     LISTED_PER_UPDATE,
     NEEDS_VERDICTS,
     WITHOUT_LOCK,
     run_epoch,
 )
-from triegs.maintain.kernels.slides import LONG, MOST, NEEDS_LABELS, NEEDS_ROOM, SIZE, TOO_MANY
+from triegs.maintain.kernels.slides import (
+    FREED_BESIDE,
+    LONG,
+    MOST,
+    NEEDS_LABELS,
+    NEEDS_ROOM,
+    SIZE,
+    TOO_MANY,
+)
 from triegs.maintain.kernels.tables import ENTRY_WORDS
 from triegs.maintain.label_graphs import LabelGraphs
 from triegs.maintain.model import Watch

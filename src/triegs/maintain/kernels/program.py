@@ -47,7 +47,7 @@ from triegs.maintain.kernels.entries import (
 from triegs.maintain.kernels.extremes import step_extreme_edge, step_extreme_product
 from triegs.maintain.kernels.order_statistics import step_ordered_edge, step_ordered_product
 from triegs.maintain.kernels.rule import step_rule
-from triegs.maintain.kernels.slides import LONG, SIZE, begin_slide, finish_slide
+from triegs.maintain.kernels.slides import FREED_BESIDE, LONG, SIZE, begin_slide, finish_slide
 from triegs.maintain.kernels.steps import step_edge, step_product, step_total
 from triegs.maintain.kernels.tables import (
     C_CHANGED,
@@ -122,7 +122,6 @@ PACKED_WORDS = 5
 WITHOUT_LOCK, COUNTING = 1, 2
 LISTED_PER_UPDATE = 6  # three new terms, and three that lose their last reference
 MOST_LISTED = 16  # ids that small epochs leave in limbo
-FREED_BESIDE = 2
 NEEDS_VERDICTS = -1 << 40  # returned by a kernel that waits for verdicts
 
 

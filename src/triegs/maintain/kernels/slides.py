@@ -44,6 +44,7 @@ RING_COLUMNS, QUEUE_COLUMNS = 6, 7
 NO_LABEL = -1
 #: Terms that an event may leave without references, and terms that it may bring.
 TERMS = 3
+FREED_BESIDE = 2  # terms that a call frees beside as many as its updates may add
 # Returned instead of the number of updates, with nothing changed.
 NEEDS_LABELS, NEEDS_ROOM, TOO_MANY = -(1 << 40) - 1, -(1 << 40) - 2, -(1 << 40) - 3
 
@@ -241,7 +242,8 @@ def finish_slide(
         return 0, 0, 0, -1 - retired
     freed, cached, held = 0, 0, 0
     if arrays.meta[LIMBO] > listed:
-        # As many again as this slide and the pushes before it add, so that limbo stays short.
-        most = min(TERMS * (retired + load(slide, TAKEN)) + listed, kept.size // 2)
+        # A few more than this slide and its pushes have added: limbo stays short, and no slide
+        # pays for many others.
+        most = min(TERMS * (retired + load(slide, TAKEN)) + FREED_BESIDE, kept.size // 2)
         freed, cached, held = sift_last(most, version, holds, 2, kept, arrays)
     return freed, cached, held, -1
