@@ -22,8 +22,8 @@ from bench.subject import digest_batches
 
 READ, JUDGE, COMPUTE, PIN = range(4)
 MESSAGE_BYTES = 1 << 16
-#: A handle is given to readers for so many epochs, which is about a millisecond.
-FRESH_EPOCHS = 10
+#: A handle is given to readers for so many epochs, about two milliseconds.
+FRESH_EPOCHS = 20
 
 
 def list_cpus() -> list[int]:
