@@ -7,7 +7,6 @@ takes a second once instead of in each.
 from __future__ import annotations
 
 import os
-import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -127,8 +126,9 @@ def share_opened(kept: dict[str, Any]) -> SnapshotHandle:
 
 
 def fork_and_wait(kept: dict[str, Any]) -> str:
-    """Fork a process that goes on; returns what reading says there."""
+    """Fork a process that lives as long as this one; returns what reading says there."""
     read, write = os.pipe()
+    ended, kept["ends"] = os.pipe()
     if os.fork() == 0:
         try:
             problem = str(list(kept[""]))
@@ -136,8 +136,11 @@ def fork_and_wait(kept: dict[str, Any]) -> str:
             problem = str(error)
         os.write(write, problem.encode())
         os.close(write)
-        signal.pause()
+        os.close(kept["ends"])
+        os.read(ended, 1)
+        os._exit(0)
     os.close(write)
+    os.close(ended)
     return os.fdopen(read).read()
 
 
