@@ -7,7 +7,6 @@ takes a second once instead of in each.
 from __future__ import annotations
 
 import os
-import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -127,16 +126,20 @@ def share_opened(kept: dict[str, Any]) -> SnapshotHandle:
 
 
 def fork_and_wait(kept: dict[str, Any]) -> str:
-    """Fork a process that goes on; returns what reading says there."""
+    """Fork a process that goes on as long as this one; returns what reading says there."""
     read, write = os.pipe()
+    waits, ends = os.pipe()
     if os.fork() == 0:
+        os.close(ends)
         try:
             problem = str(list(kept[""]))
         except Exception as error:
             problem = str(error)
         os.write(write, problem.encode())
         os.close(write)
-        signal.pause()
+        os.read(waits, 1)  # until nobody has the other end
+        os._exit(0)
+    kept["ends"] = ends
     os.close(write)
     return os.fdopen(read).read()
 
