@@ -126,21 +126,21 @@ def share_opened(kept: dict[str, Any]) -> SnapshotHandle:
 
 
 def fork_and_wait(kept: dict[str, Any]) -> str:
-    """Fork a process that lives as long as this one; returns what reading says there."""
+    """Fork a process that goes on as long as this one; returns what reading says there."""
     read, write = os.pipe()
-    ended, kept["ends"] = os.pipe()
+    waits, ends = os.pipe()
     if os.fork() == 0:
+        os.close(ends)
         try:
             problem = str(list(kept[""]))
         except Exception as error:
             problem = str(error)
         os.write(write, problem.encode())
         os.close(write)
-        os.close(kept["ends"])
-        os.read(ended, 1)
+        os.read(waits, 1)  # until nobody has the other end
         os._exit(0)
+    kept["ends"] = ends
     os.close(write)
-    os.close(ended)
     return os.fdopen(read).read()
 
 

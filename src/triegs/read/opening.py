@@ -12,7 +12,7 @@ import pickle
 from collections import OrderedDict
 from datetime import timedelta
 from functools import lru_cache
-from threading import Lock, RLock, Timer
+from threading import Event, Lock, RLock, Thread
 from time import monotonic
 from typing import NamedTuple, NoReturn
 from weakref import WeakSet, WeakValueDictionary, ref
@@ -230,13 +230,12 @@ def _open(lease: Lease) -> Snapshot:
     read = RowReader if plan.groups is None else GroupReader
     terms = engine.terms
     reader = read(plan, enumeration, terms.decode_one, terms.load)
-    timer: Timer | None = None
+    is_over = Event()
 
     def close() -> None:
         version.holders = 0
         lease.end()
-        if timer is not None:
-            timer.cancel()
+        is_over.set()
         ENGINES.forget_ended()
 
     epoch, time, _ = found.facts
@@ -247,14 +246,16 @@ def _open(lease: Lease) -> Snapshot:
     OPENED.add(snapshot)
     if found.expires is not None:
         # The pin must not wait for a reader that does nothing.
-        weak = ref(snapshot)
-        timer = Timer(max(0.0, found.expires - monotonic()), _end_lease, [weak])
-        timer.daemon = True
-        timer.start()
+        waiting = (ref(snapshot), found.expires, is_over)
+        Thread(target=_end_lease, args=waiting, daemon=True).start()
     return snapshot
 
 
-def _end_lease(weak: ref[OpenedSnapshot]) -> None:
+def _end_lease(weak: ref[OpenedSnapshot], expires: float, is_over: Event) -> None:
+    # Where waiting goes by the clock on the wall, it may end early.
+    while (left := expires - monotonic()) > 0:
+        if is_over.wait(left):
+            return
     snapshot = weak()
     if snapshot is not None:
         snapshot.end_lease()
