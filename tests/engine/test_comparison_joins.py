@@ -20,7 +20,7 @@ from triegs.sparql import parse
 SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
 
 
-@pytest.mark.parametrize("seed", range(3_000 if SOAK else 30))
+@pytest.mark.parametrize("seed", range(3_000 if SOAK else 20))
 def test_random_lives(seed):
     life = Life(seed)
     for number in range(30 if SOAK else 12):

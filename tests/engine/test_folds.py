@@ -94,7 +94,7 @@ def read(snapshot):
 
 
 @pytest.mark.parametrize("mode", ["multigraph", "rdf"])
-@pytest.mark.parametrize("seed", range(400 if SOAK else 25))
+@pytest.mark.parametrize("seed", range(400 if SOAK else 15))
 def test_answers_changes_and_counts(seed, mode):
     random = Random(seed)
     run_life(random, mode, [draw_query(random) for _ in range(3)])

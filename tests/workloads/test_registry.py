@@ -65,7 +65,7 @@ def test_the_seed_decides(name: str) -> None:
     assert not read(workload, 3000, seed=5).equals(other)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(
     name=st.sampled_from(["social", "replies-zipf", "path3"]),
     length=st.integers(1, 50_000),
