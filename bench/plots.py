@@ -206,19 +206,24 @@ def draw_readers(series: Series) -> Figure:
     figure = Figure(figsize=(WIDTH, 3.1), layout="constrained")
     axes: Any = figure.subplots(1, 3)
     updater, readers, held = axes
-    counts = [point["count"] for point in series["readers"]]
+    threads = series["readers"]
+    processes = [threads[0], *series["processes"]] if series["processes"] else []
     panels = (
         (updater, "updates", "Updater", "M updates/s"),
         (readers, "rows", "All readers", "M rows/s"),
     )
     for axis, key, title, unit in panels:
-        points = [(point["count"], point[key] / 1e6) for point in series["readers"]]
-        axis.plot(*zip(*[(x, y) for x, y in points if y], strict=True), "o-", color=BLUE)
-        axis.set_xticks(counts)
-        axis.set_ylim(bottom=0)
+        for kind, look, shown in (("threads", "o-", threads), ("processes", "s--", processes)):
+            points = [(each["count"], each[key] / 1e6) for each in shown if each[key]]
+            if points:
+                axis.plot(*zip(*points, strict=True), look, color=BLUE, label=kind)
+        axis.set_xticks([each["count"] for each in threads])
         axis.set_xlabel("readers of the full result at once")
         axis.set_ylabel(unit)
         axis.set_title(title)
+    updater.set_ylim(bottom=0)
+    updater.legend(loc="lower left")
+    readers.set_yscale("log")
     ages = [pin["age"] for pin in series["pins"]]
     retained = [pin["retained"] / 1e6 for pin in series["pins"]]
     held.plot(ages, retained, "o-", color=BLUE, label="for the snapshot")

@@ -32,6 +32,10 @@ NAME = "readers"
 READERS = (0, 1, 2, 4)
 PROCESSES = (1, 4)
 PINNED = {1: "1 process, pinned", 4: "4 processes, pinned"}
+#: The series that a row is a point of, by its last word.
+PLOTTED = {
+    "reader": "readers", "readers": "readers", "process": "processes", "processes": "processes",
+}  # fmt: skip
 CONTROL = "control, pinned"
 #: What one process leaves the updater of what the control does, and four of its rate alone.
 KEPT_BY_ONE, KEPT_BY_FOUR = 80.0, 35.0
@@ -48,7 +52,7 @@ def measure_readers(bench: Bench) -> Iterator[Figure]:
     is_shared = IS_AVAILABLE
     bed = Bed(workload, engine=Engine("multigraph", shared_memory=is_shared)).load()
     updater = Updater(bed)
-    series = bench.series[NAME] = {"readers": [], "pins": []}
+    series = bench.series[NAME] = {"readers": [], "processes": [], "pins": []}
     seconds = max(settings.seconds, LEAST_SECONDS)
     ways: dict[str, Callable[[], _Turn]] = {
         name_row(count): partial(_run, bed, updater, count, seconds) for count in READERS
@@ -94,8 +98,9 @@ def measure_readers(bench: Bench) -> Iterator[Figure]:
             yield Figure(row, "at most", epochs[-1], table="readers")
             retained = max(t.retained for t in turns) / 1e6
             yield Figure(row, "retained, MB at most", retained, table="readers")
-        if row.split()[-1].startswith("reader"):
-            series["readers"].append(point)
+        kind = PLOTTED.get(row.split()[-1])
+        if kind is not None:
+            series[kind].append(point)
     updater.finish()
     bed.check()
     yield from _hold(bench, bed, updater)
