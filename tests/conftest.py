@@ -147,6 +147,20 @@ class ByModule(LoadScopeScheduling):
         super()._assign_work_unit(node)
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Let the process with the Spark session go first: its tests are the longest chain, and much
+    of their time is latency, in which the other processes run.
+    """
+    is_patient = "PYTEST_XDIST_WORKER" in os.environ and item.path not in IN_SESSION
+    if is_patient and not _niced and hasattr(os, "nice"):
+        _niced.append(os.nice(PATIENCE))
+
+
+#: How far the other processes step back.
+PATIENCE = 5
+_niced: list[int] = []
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes() -> None:
     """Compile the kernels before there are processes that would all do so."""
