@@ -166,9 +166,9 @@ class EngineState:
     @property
     def is_watched(self) -> bool:
         """Whether publishing an epoch has anything to notify."""
-        publications = self.publications
+        publications, pins = self.publications, self.pins
         return bool(
-            publications.waiting or publications.followers or self.pins.is_watched
+            publications.waiting or publications.followers or pins.leases or pins.handles.watched
             or self.held.retain or self.aggregating.has_answers
         )  # fmt: skip
 

@@ -182,11 +182,6 @@ class Pins:
                 snapshot.close()
         return kept
 
-    @property
-    def is_watched(self) -> bool:
-        """Whether there is anything to do after an epoch."""
-        return bool(self.leases or self.handles.watched)
-
     def end_leases(self) -> None:
         """Close the snapshots whose leases have expired, and release what nobody in another process
         reads any more.
