@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import copy
 import gc
-import os
 import pickle
 import signal
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from functools import partial
-from multiprocessing import get_context
 from operator import methodcaller
 from random import Random
-from time import sleep
 from typing import Any
 
 import pytest
@@ -24,7 +20,6 @@ from tests.read.reading_processes import (
     Rows,
     close_opened,
     count_rows,
-    fork_and_wait,
     make_engine,
     open_handle,
     read_again,
@@ -34,6 +29,18 @@ from tests.read.reading_processes import (
     share_opened,
     start_process,
 )
+from tests.read.sharing import (
+    PAIRS,
+    PATHS,
+    P,
+    Q,
+    Triple,
+    is_released,
+    make_shared,
+    replace_all,
+    share,
+    wait_until,
+)
 
 from triegs import (
     Engine,
@@ -41,8 +48,6 @@ from triegs import (
     MemoryLimitReached,
     Snapshot,
     SnapshotExpired,
-    SnapshotHandle,
-    StandingQuery,
     StateError,
     Text,
 )
@@ -51,12 +56,6 @@ from triegs.shared_memory import find_mapping
 from triegs.store.packed import SMALLEST_LIMIT, PackedStore
 
 pytestmark = pytest.mark.skipif(not memory.IS_AVAILABLE, reason="needs memfd_create")
-
-P, Q = "<http://ex/p>", "<http://ex/q>"
-PAIRS = f"SELECT ?x ?y {{ ?x {P} ?y }}"
-PATHS = f"SELECT ?x ?y ?z {{ ?x {P} ?y . ?y {Q} ?z }}"
-Triple = tuple[Any, str, Any]
-PATIENCE_SECONDS = 20.0
 
 
 @pytest.fixture(scope="module")
@@ -69,39 +68,6 @@ def kept_process():
 def process(kept_process: Process) -> Process:
     kept_process.ask(dict.clear)
     return kept_process
-
-
-def make_shared(text: str = PAIRS, rows: int = 100, **options: Any) -> tuple[Engine, StandingQuery]:
-    engine = Engine(shared_memory=True, **options)
-    query = engine.register(text)
-    engine.apply([("+", number, P, f"<http://ex/{number}>") for number in range(rows)])
-    return engine, query
-
-
-def share(query: StandingQuery, **options: Any) -> SnapshotHandle:
-    with query.snapshot() as snapshot:
-        return snapshot.share(**options)
-
-
-def replace_all(engine: Engine, query: StandingQuery, rounds: int = 3) -> None:
-    """Change everything, so that what nobody pins is used again."""
-    for number in range(rounds):
-        with query.snapshot() as snapshot:
-            triples = [(row[0], P, row[1]) for row in snapshot]
-        engine.apply([("-", *triple) for triple in triples])
-        engine.apply([("+", -x, P, f"<http://ex/{number}/{x}>") for x in range(len(triples))])
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    waited = 0.0
-    while not is_so():
-        assert waited < PATIENCE_SECONDS
-        sleep(0.01)
-        waited += 0.01
-
-
-def is_released(engine: Engine) -> bool:
-    return engine.metrics()["pins"] == [] and engine._store.held() == []
 
 
 def draw_term(random: Random) -> Any:
@@ -398,9 +364,9 @@ def test_a_lease_admits_readers_after_its_handle_is_dropped(process):
 def test_a_dropped_handle_is_closed(process):
     engine, query = make_shared(debug=True)
     handle = share(query)
-    assert "test_sharing.py:" in engine.metrics()["pins"][0]["taken"]
+    assert "read/sharing.py:" in engine.metrics()["pins"][0]["taken"]
     data = pickle.dumps(handle)
-    with pytest.warns(ResourceWarning, match="was not closed; it was shared at .*test_sharing"):
+    with pytest.warns(ResourceWarning, match="was not closed; it was shared at .*read/sharing"):
         del handle
     assert is_released(engine)
     with pytest.raises(SnapshotExpired):
@@ -454,111 +420,6 @@ def test_memory_that_is_given_back_is_zero_and_free():
     assert not store.words[int(store.words[0]) + 70_000 :][:1_000_000].any()
     assert numbers.get((1,)) == 1
     store.check()
-
-
-def test_a_pool_of_fresh_processes(tmp_path):
-    """Pickled twice, through queues, in processes that import everything themselves."""
-    with Engine.open(tmp_path / "state", shared_memory=True) as engine:
-        engine.register(PAIRS, "pairs")
-        engine.apply([("+", number, P, Text(f"{number}")) for number in range(10)])
-    with Engine.open(tmp_path / "state", shared_memory=True) as engine:
-        query = engine.queries["pairs"]
-        handle = pickle.loads(pickle.dumps(kept := share(query)))
-        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-            found = pool.submit(read_once, pickle.loads(pickle.dumps(handle))).result()
-            with query.snapshot() as snapshot:
-                assert found == (count_rows(snapshot), [])
-        kept.close()
-        assert is_released(engine)
-
-
-def read_once(handle: SnapshotHandle) -> tuple[Rows, list[str]]:
-    """The rows, and what was compiled for them."""
-    from triegs.jit import objects
-
-    compiled: list[str] = []
-    objects.reduce_result = lambda *_: compiled.append("a kernel")  # type: ignore[assignment]
-    with handle.open() as snapshot:
-        return count_rows(snapshot), compiled
-
-
-def run_forked(function: Callable[[], Any]) -> Any:
-    """The result of a function in a process that is forked from this one, or the error."""
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            found = function()
-        except BaseException as problem:
-            found = problem
-        with suppress(BaseException):
-            os.write(write, pickle.dumps(found))
-        os._exit(0)
-    os.close(write)
-    with os.fdopen(read, "rb") as file:
-        data = file.read()
-    os.waitpid(child, 0)
-    return pickle.loads(data)
-
-
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_forked_process_opens_handles_and_leaves_the_engine_alone():
-    engine, query = make_shared()
-    snapshot, dropped = query.snapshot(), [query.snapshot()]
-    expected, handle = count_rows(snapshot), share(query)
-    refused: list[Callable[[], Any]] = [
-        lambda: engine.apply([("+", 1, P, 2)]), query.snapshot, lambda: list(snapshot),
-        lambda: engine.hold("a"), engine.metrics, lambda: engine.register(PATHS), snapshot.share,
-        lambda: snapshot._version.scan(next(iter(snapshot._version.members))),
-        lambda: snapshot[0:2],
-    ]  # fmt: skip
-
-    def misuse() -> list[str]:
-        dropped.clear()
-        gc.collect()
-        found = []
-        for each in refused:
-            try:
-                each()
-            except Exception as problem:
-                found.append(f"{type(problem).__name__}: {problem}")
-        snapshot.close()
-        engine.close()
-        return found
-
-    problems = run_forked(misuse)
-    assert len(problems) == len(refused), problems
-    kinds = {each.split(":")[0] for each in problems}
-    assert kinds == {"StateError", "SnapshotExpired", "VersionGone"}
-    assert "belongs to process" in problems[0]
-
-    def read() -> Rows:
-        handle.close()  # no effect here
-        with handle.open() as opened:
-            return count_rows(opened)
-
-    replace_all(engine, query)
-    assert run_forked(read) == expected
-    assert count_rows(snapshot) == expected
-    assert len(engine.metrics()["pins"]) == 3
-    handle.close()
-    snapshot.close()
-    dropped.clear()
-    assert is_released(engine)
-    engine._store.check()
-    engine._dictionary.check()
-
-
-def test_a_process_forked_from_a_reader_does_not_pin():
-    engine, query = make_shared()
-    with start_process() as process:
-        with share(query) as handle:
-            process.ask(open_handle, handle)
-        problem = process.ask(fork_and_wait)
-        assert "was opened by the process that this one was forked from" in problem
-        assert len(process.ask(read_opened)) == 100
-        process.ask(close_opened)
-        assert is_released(engine)
 
 
 def test_in_the_process_of_the_engine():
