@@ -47,9 +47,14 @@ class Epochs:
     def apply(self, updates: Any, options: UpdateOptions) -> Report:
         state = self._state
         state.begin_update()
-        strict, time, mapping, _ = options
         few = 1
         try:
+            if options is PLAIN and type(updates) is list and len(updates) == 1:
+                few = FEW_TERMS
+                report = self._apply_one(updates[0])
+                if report is not None:
+                    return report
+            strict, time, _, _ = options
             if time is not None:
                 state.windows.take_times()
                 batch = self.encode(updates, options)
@@ -58,11 +63,6 @@ class Epochs:
                     return self._apply_batch(batch, strict, read_time(time))
                 finally:
                     state.clock.end()
-            if type(updates) is list and len(updates) == 1 and not strict and mapping is None:
-                few = FEW_TERMS
-                report = self._apply_one(updates[0])
-                if report is not None:
-                    return report
             batch = self.encode(updates, options)
             if len(batch.rows) <= FEW_TERMS:
                 few = FEW_TERMS
