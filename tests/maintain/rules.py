@@ -14,10 +14,10 @@ import numpy as np
 
 from triegs.maintain.deltas import find_symmetry, plan_deltas, plan_symmetric
 from triegs.maintain.judges import Judges
-from triegs.maintain.kernels.rule import step_rule
 from triegs.maintain.kernels.tables import COUNT, ENTRY_WORDS, PRESENCE
 from triegs.maintain.label_graphs import LabelGraphs
 from triegs.maintain.model import Check, Input, Operand, Order, Rule, View
+from triegs.maintain.one_step import run_step
 from triegs.maintain.relations import make_work
 from triegs.maintain.streams import Stream
 from triegs.maintain.tables import Writer
@@ -72,7 +72,7 @@ class Bench(Views):
         self.bases = [Base(self, f"base {n}", arity) for n, arity in enumerate(arities)]
         self.by_stream = {base.stream: base for base in self.bases}
         self.grown = self.answered = 0
-        self.run_step: Any = step_rule
+        self.run_step: Any = run_step
         self.listing: Rule | None = None
         self.store.publish()
 
@@ -134,10 +134,9 @@ class Bench(Views):
         writer.streams = {base.stream: n for n, base in enumerate(self.bases)}
         writer.orders[self.rule_part] = [p for p in self.outputs if isinstance(p, Order)]
         good, self.rule_part.deltas = self.rule_part.deltas, deltas or self.rule_part.deltas
-        row = writer.put(writer.write_step(self.rule_part))
+        self.table = writer.write_only(self.rule_part)
         self.rule_part.deltas = good
         self.lists, self.keys = writer.lists, writer.keys
-        self.table, self.row = np.array(writer.words, np.int64), row
 
     def find_order(self, operand, columns):
         view = operand.view
@@ -198,7 +197,7 @@ class Bench(Views):
 
         def run(words, roots):
             return self.run_step(
-                words, log, lists, self.work, limits, flat, self.table, self.row, roots,
+                words, log, lists, self.work, limits, flat, self.table, roots,
                 self.judges.words, self.judges.requests,
             )  # fmt: skip
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from tests.maintain.rules import INTEGER, PAYS, Bench, Given, X, Y, Z, edges, play, triangle
 
-from triegs.maintain.kernels.rule import step_rule
 from triegs.maintain.kernels.tables import COUNT, PRESENCE
+from triegs.maintain.one_step import run_step
 from triegs.store.kernels.layout import BUMP
 
 ROOT = Path(__file__).parents[2]
@@ -114,7 +114,7 @@ def make_checked():
 def test_a_step_with_requests_and_is_not_run_again_is_wrong():
     """Invariant 14: what is not known counts as no."""
     bench = make_checked()
-    bench.run_step = lambda *arguments: step_rule(*arguments) or True
+    bench.run_step = lambda *arguments: run_step(*arguments) or True
     with pytest.raises(AssertionError):
         play(bench, edges((0, 1), (1, 2), (2, 0)))
 
@@ -127,7 +127,7 @@ def test_a_step_with_requests_has_changed_nothing():
     def run(words, log, lists, *others):
         used = words[: int(words[BUMP])]  # what lies behind is only reserved
         before = [used.copy(), log.copy(), lists.copy()]
-        is_done = step_rule(words, log, lists, *others)
+        is_done = run_step(words, log, lists, *others)
         if not is_done:
             requested.append(True)
             pairs = zip(before, (used, log, lists), strict=True)

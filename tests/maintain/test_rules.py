@@ -30,7 +30,14 @@ from triegs.maintain.kernels.emissions import (
     sort_columns,
     sort_emissions,
 )
-from triegs.maintain.kernels.tables import COUNT, PRESENCE, RULE_SYMMETRY_AT, SYM_IMAGES, SYM_LIST
+from triegs.maintain.kernels.tables import (
+    COUNT,
+    PRESENCE,
+    RULE_SYMMETRY_AT,
+    STEP_ROWS,
+    SYM_IMAGES,
+    SYM_LIST,
+)
 from triegs.maintain.kernels.work import EMITTED, RAW, STRIDE
 from triegs.maintain.relations import make_work
 from triegs.store.kernels.layout import OVERFLOW
@@ -317,7 +324,7 @@ def test_two_pairs_of_one_rank_tell_an_answer_twice():
     bench = symmetric(PAYS)
     play(bench, edges((0, 1), (1, 2), (2, 0)))
     play(bench, edges((0, 1), (1, 2), (2, 0), change=-1))
-    at = int(bench.table[bench.row + RULE_SYMMETRY_AT])
+    at = int(bench.table[bench.table[STEP_ROWS] + RULE_SYMMETRY_AT])
     bench.table[at + SYM_LIST] = len(bench.lists)  # a list without entries: no pair has a rank
     with pytest.raises(AssertionError):
         play(bench, edges((0, 1), (1, 2), (2, 0)))
@@ -326,7 +333,7 @@ def test_two_pairs_of_one_rank_tell_an_answer_twice():
 def test_leaving_an_image_out_is_wrong():
     """Invariant 9."""
     bench = symmetric(PAYS)
-    at = int(bench.table[bench.row + RULE_SYMMETRY_AT])
+    at = int(bench.table[bench.table[STEP_ROWS] + RULE_SYMMETRY_AT])
     bench.table[at + SYM_IMAGES] -= 1
     with pytest.raises(AssertionError):
         play(bench, edges((0, 1), (1, 2), (2, 0)))

@@ -10,7 +10,6 @@ import numpy as np
 from triegs.errors import MemoryLimitReached, MultiplicityOverflow
 from triegs.jit.words import Words
 from triegs.maintain.judges import Judges
-from triegs.maintain.kernels.extremes import step_extreme_edge, step_extreme_product
 from triegs.maintain.kernels.fill import (
     FILL_CURSOR_WORDS,
     fill_index,
@@ -18,12 +17,9 @@ from triegs.maintain.kernels.fill import (
     list_keys,
     move_pairs,
 )
-from triegs.maintain.kernels.order_statistics import step_ordered_edge, step_ordered_product
-from triegs.maintain.kernels.rule import step_rule
-from triegs.maintain.kernels.steps import step_edge, step_product, step_total
-from triegs.maintain.kernels.tables import EDGE, EXTREME_PRODUCT, PRODUCT, RANKING, TOTAL
 from triegs.maintain.kernels.work import BUFFER_WORDS, FIXED_WORDS, RAW, RUNS, RUNS_END, SCRATCH
 from triegs.maintain.model import Index, Rule, Step, View, find_address
+from triegs.maintain.one_step import NOTHING, run_step
 from triegs.maintain.streams import Columns
 from triegs.maintain.tables import write_rule, write_step
 from triegs.mode import Mode
@@ -34,6 +30,7 @@ from triegs.store.packed import PackedStore
 
 FIRST_BUFFER = 1 << 14  # words
 FILL_SEEDS = 1 << 12  # seeds per call when a new rule is filled
+NO_ENTRIES = np.zeros(2, np.int64)  # the bounds of a stream without any
 
 
 class ViewRelations:
@@ -152,23 +149,7 @@ class ViewRelations:
         list_keys(self.store.words, log, self._cursor, first.address)
         lists = np.zeros(2 * len(step.factors) + 2, np.int64)
         lists[:2] = 1, log[0]
-        table, row = write_step(step)
-        nothing = np.zeros(2, np.int64)
-
-        def fill(words: Words, _: Words) -> None:
-            if step.by_other is not None:
-                fill_edge = step_edge if step.kind == EDGE else step_ordered_edge
-                fill_edge(words, log, lists, self.work, nothing, nothing, table, row, nothing[:0])
-            elif step.kind == PRODUCT:
-                step_product(words, log, lists, table, row)
-            elif step.kind == EXTREME_PRODUCT:
-                step_extreme_product(words, log, lists, table, row)
-            elif step.kind == TOTAL:
-                step_total(words, log, lists, table, row, nothing[:0])
-            else:
-                step_ordered_product(words, log, lists, self.work, table, row, step.kind == RANKING)
-
-        self.store.run(fill)
+        self._run_step(write_step(step), log, lists, NO_ENTRIES, NOTHING)
         self.check_faults(step.name)
 
     def _fill_extreme_edge(self, step: Step) -> None:
@@ -181,18 +162,7 @@ class ViewRelations:
         log = np.empty(2 * len(w) + 16, np.int64)
         log[0] = 1
         lists = np.zeros(2 * len(step.factors) + 2, np.int64)
-        table, row = write_step(step)
-        judges, nothing = self.judges, np.zeros(0, np.int64)
-
-        def fill(words: Words, _: Words) -> None:
-            step_extreme_edge(
-                words, log, lists, self.work, bounds, entries, table, row, nothing, judges.words,
-                judges.requests,
-            )  # fmt: skip
-
-        self.store.run(fill)
-        while judges.answer():
-            self.store.run(fill)
+        self._run_step(write_step(step), log, lists, bounds, entries)
         self.check_faults(step.name)
 
     def _fill_from(self, rule: Rule, rows: Columns) -> None:
@@ -205,13 +175,13 @@ class ViewRelations:
         else:
             nothing = np.zeros((1, rows.shape[1]), np.int64)
             seeds = np.concatenate([rows[:-1], nothing, rows[-1:]]).T
-        table, row = write_rule(rule)
+        table = write_rule(rule)
         at, many = 0, FILL_SEEDS
         while at < len(seeds):
             some = seeds[at : at + many]
             log = np.concatenate([[1 + some.size], some.reshape(-1)])
             lists = np.array([1, 1 + some.size], np.int64)
-            if self._run_rule(rule, table, row, log, lists):
+            if self._run_rule(rule, table, log, lists):
                 at += len(some)
                 many = min(FILL_SEEDS, 2 * many)
             elif many > 1:
@@ -219,24 +189,30 @@ class ViewRelations:
             else:
                 self.grow_work()
 
-    def _run_rule(self, rule: Rule, table: Words, row: int, log: Words, lists: Words) -> bool:
+    def _run_rule(self, rule: Rule, table: Words, log: Words, lists: Words) -> bool:
         """Run a rule on listed seeds; false, with nothing changed, if the buffer is too small."""
-        nothing, judges = np.zeros(2, np.int64), self.judges
+        self._run_step(table, log, lists, NO_ENTRIES, NOTHING)
+        if self.store.faults & (LOG_FULL | FULL) == LOG_FULL:
+            self.store.words[FAULTS] = 0
+            self.judges.answer()
+            return False
+        self.check_faults(rule.name)
+        return True
+
+    def _run_step(
+        self, table: Words, log: Words, lists: Words, bounds: Words, entries: Words
+    ) -> None:
+        """Run the step of a table on listed keys or entries, all inputs as they are now."""
+        judges = self.judges
 
         def run(words: Words, _: Words) -> bool:
-            return step_rule(
-                words, log, lists, self.work, nothing, nothing, table, row, nothing[:0],
-                judges.words, judges.requests,
+            return run_step(
+                words, log, lists, self.work, bounds, entries, table, NOTHING, judges.words,
+                judges.requests,
             )  # fmt: skip
 
         while not self.store.run(run):
             judges.answer()
-        if self.store.faults & (LOG_FULL | FULL) == LOG_FULL:
-            self.store.words[FAULTS] = 0
-            judges.answer()
-            return False
-        self.check_faults(rule.name)
-        return True
 
     def grow_work(self) -> None:
         """Double the room for emissions and for the runs of levels."""

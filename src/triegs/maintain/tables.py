@@ -118,8 +118,6 @@ def write_table(views: Iterable[View], unindexed: PackedRelation, mode: Mode) ->
         if isinstance(view, Index):
             rows.setdefault(view.stream, []).append(view)
     labels = {s.predicate: n for n, s in enumerate(streams) if s.predicate is not None}
-    head = [0] * TABLE_HEAD
-    writer.words += head
     written = [writer.write_stream(stream, rows.get(stream, [])) for stream in streams]
     stream_rows = writer.put(*written)
     steps = [view for view in found if isinstance(view, Step | Rule)]
@@ -153,28 +151,26 @@ def find_streams(views: Sequence[View]) -> list[Stream]:
     return [stream for kind in kinds for stream in kind]
 
 
-def write_step(step: Step) -> tuple[Words, int]:
-    """A table of a single step, whose factors have lists 0, 1 …, and the step's offset in it."""
+def write_step(step: Step) -> Words:
+    """A table of a single step, whose factors have lists 0, 1 …"""
     writer = Writer([*dict.fromkeys(step.factors), step], [])
     if step.by_other is not None:
         writer.streams = {step.by_other.stream: 0}
-    row = writer.put(writer.write_step(step))
-    return np.array(writer.words, np.int64), row
+    return writer.write_only(step)
 
 
-def write_rule(rule: Rule) -> tuple[Words, int]:
+def write_rule(rule: Rule) -> Words:
     """A table of a single rule, to be filled from its last input, which has list 0."""
     writer = Writer([], [])
     writer.is_fill = True
-    row = writer.put(writer.write_step(rule))
-    return np.array(writer.words, np.int64), row
+    return writer.write_only(rule)
 
 
 class Writer:
     """Writes rows sequentially; a row follows everything that it refers to."""
 
     def __init__(self, listed: Sequence[View], keyed: Sequence[View]) -> None:
-        self.words: list[int] = []
+        self.words = [0] * TABLE_HEAD
         self.lists = {view: number for number, view in enumerate(listed)}
         self.keys = {view: len(listed) + number for number, view in enumerate(keyed)}
         self.streams: dict[Stream, int] = {}
@@ -188,6 +184,13 @@ class Writer:
         for row in rows:
             self.words += row
         return at
+
+    def write_only(self, step: Computed) -> Words:
+        """The table, with this step as its only one."""
+        step_rows = self.put(self.write_step(step))
+        words = np.array(self.words, np.int64)
+        words[STEPS], words[STEP_ROWS] = 1, step_rows
+        return words
 
     # Streams
 
