@@ -10,6 +10,8 @@ import pytest
 
 from triegs import Engine
 from triegs.engine import ahead, warmth
+from triegs.engine.exercise import call_everything
+from triegs.events import open_input
 from triegs.jit.jit import COMPILED
 
 # Compiles, or loads, by the exercise; then runs other work, and prints what that compiled beside.
@@ -120,15 +122,7 @@ def test_nothing_is_compiled_after_the_exercise():
 
 @pytest.mark.skipif(not COMPILED, reason="nothing is compiled here")
 def test_the_helper_compiles_what_the_engine_calls():
-    with Engine() as engine:
-        query = engine.register("SELECT ?x ?y { ?x <a:p> ?y }", keep=["slice"])
-        with query.snapshot() as before:
-            engine.apply([("+", 1, "<a:p>", 2)])
-            engine.apply([("+", 1, "<a:p>", n) for n in range(2_000)])
-            with query.snapshot() as after:
-                after.to_arrow(), after[:2].to_arrow(), after.diff(before).to_arrow()
-                after.to_arrow("python"), after.diff(before).to_arrow("python")
-                after.sample(2).to_arrow()
+    call_everything(Engine, open_input, lambda: None)
     for kernel in (*ahead.HELPED, *ahead.OWN):
         assert set(ahead.find_types(kernel)) <= set(kernel.signatures), kernel.__name__
 

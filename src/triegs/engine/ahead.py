@@ -19,19 +19,24 @@ from typing import Any
 from numba import types
 
 from triegs.jit.sources import PACKAGE
+from triegs.maintain.kernels.fill import fill_index, fill_tuples, move_pairs
 from triegs.maintain.kernels.program import run_epoch
 from triegs.read.kernels.answers import fill_answers
 from triegs.read.kernels.changes import fill_changes
-from triegs.read.kernels.positions import pick_answers
+from triegs.read.kernels.positions import pick_answers, seek_answer
+from triegs.reason.kernels.closure import run_closure
 
 TYPES: dict[str, Any] = {
     "Words": types.int64[::1], "Ids": types.int32[::1], "Pairs": types.int64[:, ::1],
     "Bytes": types.uint8[::1], "int": types.int64, "bool": types.boolean,
 }  # fmt: skip
 #: What the helper compiles, in this order, and after which of them this process goes on.
-HELPED: tuple[Any, ...] = (run_epoch, pick_answers)
+HELPED: tuple[Any, ...] = (run_epoch,)
 AWAITED: Any = run_epoch
-OWN: tuple[Any, ...] = (fill_answers, fill_changes)
+OWN: tuple[Any, ...] = (
+    fill_answers, fill_changes, fill_index, move_pairs, fill_tuples, pick_answers, seek_answer,
+    run_closure,
+)  # fmt: skip
 
 
 def find_types(kernel: Any) -> list[tuple[Any, ...]]:

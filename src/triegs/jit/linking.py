@@ -8,12 +8,14 @@ machine code. Nothing of it is kept on disk, because whoever needs it compiles a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import update_wrapper
 from typing import Any
 
 from numba import types
-from numba.core import codegen, compiler, compiler_lock, registry, sigutils
+from numba.core import codegen, compiler, compiler_lock, inline_closurecall, registry, sigutils
 
 # Numba's inner names have no complete types.
 JITCodeLibrary: Any = codegen.JITCodeLibrary
@@ -76,10 +78,43 @@ class LinkedDispatcher(CPUDispatcher):  # type: ignore[misc]
         return super().get_call_template(tuple(map(unliteral, args)), plain)
 
 
+class BlockCopies:
+    """Copies of blocks, in place of the module `copy` in Numba's inliner.
+
+    A block refers to the scope of its function, which has all of its variables. Numba copies block
+    by block, each time with the scope, which is a fifth of the time to compile. Here the blocks of
+    one copy share theirs, as those of the function do.
+    """
+
+    def __init__(self) -> None:
+        self._scope: Any = None
+        self._copied: dict[int, Any] = {}
+
+    def deepcopy(self, block: Any) -> Any:
+        if block.scope is not self._scope or id(block) in self._copied:  # another copy begins
+            self._scope, self._copied = block.scope, {}
+        return copy.deepcopy(block, self._copied)
+
+
+@contextmanager
+def shared_scopes() -> Iterator[None]:
+    """Have Numba copy each scope once; only while its lock for compilation is held."""
+    inliner: Any = inline_closurecall
+    before, inliner.copy = inliner.copy, BlockCopies()
+    try:
+        yield
+    finally:
+        inliner.copy = before
+
+
 class EntryDispatcher(CPUDispatcher):  # type: ignore[misc]
     """A function that Python calls. Other kernels call its linked twin."""
 
     _linked: LinkedDispatcher | None = None
+
+    def compile(self, sig: Any) -> Any:
+        with global_compiler_lock, shared_scopes():
+            return super().compile(sig)
 
     @property
     def linked(self) -> LinkedDispatcher:
