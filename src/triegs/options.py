@@ -24,10 +24,13 @@ ArrowTerms: TypeAlias = Literal["ntriples", "python", "plain", "ids"]
 StreamTerms: TypeAlias = Literal["ntriples", "ids"]
 LayoutName: TypeAlias = Literal["flat", "factorised"]
 SparqlFormat: TypeAlias = Literal["json", "xml", "csv", "tsv"]
+SchedulerName: TypeAlias = Literal["serial", "fifo", "stealing", "prefix", "numa", "adaptive"]
 
 MODES: tuple[str, ...] = get_args(ModeName)
 LAYOUTS: tuple[str, ...] = get_args(LayoutName)
 SPARQL_FORMATS: tuple[str, ...] = get_args(SparqlFormat)
+SCHEDULERS: tuple[str, ...] = get_args(SchedulerName)
+MOST_WORKERS = 16
 
 
 def check_text(text: object) -> None:
@@ -52,6 +55,18 @@ def check_number(name: str, value: object) -> None:
     """Reject anything but a non-negative integer."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise BadOption(f"{name} must be a non-negative integer, not {value!r}")
+
+
+def check_workers(workers: object) -> None:
+    """Reject a number of workers that an engine cannot have.
+
+    >>> check_workers(0)
+    Traceback (most recent call last):
+    triegs.errors.BadOption: workers must be an integer from 1 to 16, not 0
+    """
+    is_number = isinstance(workers, int) and not isinstance(workers, bool)
+    if not is_number or not 1 <= workers <= MOST_WORKERS:  # type: ignore[operator]
+        raise BadOption(f"workers must be an integer from 1 to {MOST_WORKERS}, not {workers!r}")
 
 
 def check_word(name: str, word: object, words: Iterable[str]) -> None:

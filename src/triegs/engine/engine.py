@@ -36,12 +36,15 @@ from triegs.mode import Mode
 from triegs.names import BASE, check_base
 from triegs.options import (
     MODES,
+    SCHEDULERS,
     KeepName,
     ModeName,
+    SchedulerName,
     check_number,
     check_prefixes,
     check_text,
     check_word,
+    check_workers,
 )
 from triegs.reason.sets import RuleSources, read_rules
 from triegs.sizes import read_size
@@ -99,11 +102,17 @@ class Engine(Aggregating, RuleKeeping, Sliding, Uncopied):
         base: str = BASE,
         rules: RuleSources | None = None,
         shared_memory: bool = False,
+        workers: int = 1,
+        scheduler: SchedulerName = "adaptive",
     ) -> None:
+        check_word("scheduler", scheduler, SCHEDULERS)
+        check_workers(workers)
         if shared_memory and store is not None:
             raise StateError(
                 "shared_memory applies only to the default store; make your own store with it"
             )
+        if workers > 1 and store is not None:
+            raise StateError("workers apply only to the default store; leave out store")
         if memory_limit is not None and store is not None:
             raise StateError(
                 "memory_limit applies only to the default store; configure your own store instead"
@@ -116,11 +125,12 @@ class Engine(Aggregating, RuleKeeping, Sliding, Uncopied):
             check_word("mode", mode, MODES)
         warm_up(partial(call_everything, Engine, open_input))
         options = EngineOptions(
-            Mode(mode), check_base(base), prefixes or {}, retain_epochs, debug, window, event_time
-        )
+            Mode(mode), check_base(base), prefixes or {}, retain_epochs, debug, window, event_time,
+            workers, scheduler,
+        )  # fmt: skip
         self._internals = internals = EngineInternals(
             options,
-            PackedStore(memory_limit=limit, shared_memory=shared_memory)
+            PackedStore(memory_limit=limit, shared_memory=shared_memory or workers > 1)
             if store is None
             else store,
         )

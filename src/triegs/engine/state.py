@@ -19,8 +19,10 @@ from triegs.engine.clock import Clock
 from triegs.errors import StateError
 from triegs.maintain.compiled import CompiledCore
 from triegs.maintain.judges import Judges
+from triegs.maintain.morsels import Crew
 from triegs.mode import Mode
 from triegs.names import BASE
+from triegs.options import SchedulerName
 from triegs.read.holds import Holds
 from triegs.read.pins import Pins
 from triegs.read.subscription import Publications
@@ -52,6 +54,8 @@ class EngineOptions(NamedTuple):
     is_debug: bool | None = None
     window: Window | None = None
     event_time: EventTime | None = None
+    workers: int = 1
+    scheduler: SchedulerName = "adaptive"
 
 
 class EngineState:
@@ -69,6 +73,8 @@ class EngineState:
         self.store = store
         judges = Judges(self.dictionary.decode_one, self.dictionary.read_terms)
         self.core = CompiledCore(store, self._encode, judges, options.mode, self.dictionary)
+        if options.workers > 1:
+            self.core.share_epochs(Crew(store, judges, options.workers, options.scheduler))
         self.dictionary.on_free.append(self.core.forget_terms)
         self.clock = Clock(store)
         self.windows = Windows(

@@ -251,3 +251,46 @@ view_signs = define_view(types.int8)
 view_halves = define_view(types.int32)
 view_words = define_view(types.int64)
 edit_words = define_view(types.int64, is_readonly=False)
+
+
+# Words that several threads use at the same time. All of them keep the order of memory accesses.
+
+
+def point_word(context: Any, builder: Any, kind: Any, words: Any, at: Any) -> Any:
+    return builder.gep(context.make_array(kind)(context, builder, words).data, [at])
+
+
+def define_exchange(operation: str) -> Any:
+    """Change a word in one indivisible step; the result is the word before."""
+
+    @intrinsic
+    def exchange(_typing: Any, words: Any, _at: Any, _word: Any) -> Any:
+        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            pointer = point_word(context, builder, signature.args[0], args[0], args[1])
+            return builder.atomic_rmw(operation, pointer, args[2], "seq_cst")
+
+        return types.int64(words, types.int64, types.int64), build
+
+    return exchange
+
+
+swap_shared = define_exchange("xchg")
+add_shared = define_exchange("add")
+
+
+@intrinsic
+def load_shared(_typing: Any, words: Any, _at: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = point_word(context, builder, signature.args[0], args[0], args[1])
+        return builder.load_atomic(pointer, "seq_cst", 8)
+
+    return types.int64(words, types.int64), build
+
+
+@intrinsic
+def give_way(_typing: Any) -> Any:
+    def build(_context: Any, builder: Any, _signature: Any, _args: Any) -> Any:
+        call = declare(builder, "sched_yield", ir.FunctionType(HALF, []))
+        return builder.sext(builder.call(call, []), WORD)
+
+    return types.int64(), build

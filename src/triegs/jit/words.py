@@ -14,6 +14,8 @@ arithmetic, because Numba converts the result to float.
 from __future__ import annotations
 
 import ctypes
+import threading
+import time
 from time import perf_counter_ns
 from typing import Any
 
@@ -199,6 +201,40 @@ def release_lock() -> int:
 @compiled_as(intrinsics.take_lock)
 def take_lock(state: int) -> None:
     """Wait for the interpreter's lock again."""
+
+
+_exchanging = threading.Lock()
+
+
+@compiled_as(intrinsics.swap_shared)
+def swap_shared(words: Words, at: int, word: int) -> int:
+    """Replace a word that several threads use, in one step; returns the word before."""
+    with _exchanging:
+        before = int(words[at])
+        words[at] = word
+    return before
+
+
+@compiled_as(intrinsics.add_shared)
+def add_shared(words: Words, at: int, change: int) -> int:
+    """Add to a word that several threads use, in one step; returns the word before."""
+    with _exchanging:
+        before = int(words[at])
+        words[at] = before + change
+    return before
+
+
+@compiled_as(intrinsics.load_shared)
+def load_shared(words: Words, at: int) -> int:
+    """Read a word that several threads use: what was stored before it was written is visible."""
+    return int(words[at])
+
+
+@compiled_as(intrinsics.give_way)
+def give_way() -> int:
+    """Let another thread have the processor."""
+    time.sleep(0)
+    return 0
 
 
 def _choose_view(intrinsic: Any, element: Any) -> Any:

@@ -39,6 +39,7 @@ from triegs.maintain.kernels.slides import (
 from triegs.maintain.kernels.tables import ENTRY_WORDS
 from triegs.maintain.label_graphs import LabelGraphs
 from triegs.maintain.model import Watch
+from triegs.maintain.morsels import Crew
 from triegs.maintain.pace import Pace
 from triegs.maintain.standing import NO_EVENT, Epoch, Publisher, Refused
 from triegs.maintain.tables import Table
@@ -99,16 +100,38 @@ class AtOnce(Publisher):
         #: A call that is expected to take longer runs without the interpreter's lock.
         self.long_ns = LONG_NS
         self._is_plain = True  # nothing is stalled
+        self._is_quick = True  # an epoch may be made in one call
+        #: The workers that share epochs with this thread, if there are others.
+        self.crew: Crew | None = None
         self._watches: list[Watch] = []
 
     @abstractmethod
     def _abort(self, saved: Any) -> None: ...
 
+    def share_epochs(self, crew: Crew) -> None:
+        """Have several workers make epochs, those that they want to."""
+        self.crew = crew
+        self._follow_stalls(is_plain=self._is_plain)
+
+    def _follow_stalls(self, *, is_plain: bool) -> None:
+        self._is_plain = is_plain
+        self._is_quick = is_plain and (self.crew is None or not self.crew.takes_all)
+
+    def _wants_crew(self, count: int) -> bool:
+        """Whether several workers are to make an epoch of so many updates."""
+        return self.crew is not None and self.crew.wants(count, self.pace.expect(count))
+
+    def _note_call(self, count: int) -> None:
+        """Learn from a call that this thread made alone."""
+        self.pace.note(self._told[CALL_TICKS], count)
+        if self.crew is not None:
+            self.crew.note(count, self._told[CALL_TICKS] * self.pace.find_tick(), is_shared=False)
+
     def apply_at_once(self, flat: Words, counts: bool) -> Epoch | None:
         """An epoch in one call, see `CompiledCore.apply`; None if that is not possible."""
         count = flat.size >> 2
         expected = self.pace.expect(count) if count > FEW_UPDATES else 0.0
-        if not self._is_plain or expected > LONGEST_NS:
+        if not self._is_quick or expected > LONGEST_NS:
             return None
         if count > self._room:
             self._make_scratch(count)
@@ -137,7 +160,7 @@ class AtOnce(Publisher):
             has_requests = True
             self._answer()
         if count > FEW_UPDATES:
-            self.pace.note(self._told[CALL_TICKS], count)
+            self._note_call(count)
         if has_requests:
             judges.end_epoch()
         if self._watches:
@@ -151,7 +174,7 @@ class AtOnce(Publisher):
 
         Returns whether it was refused, and the version.
         """
-        if not self._is_plain or self._watches or not self._room:
+        if not self._is_quick or self._watches or not self._room:
             return None
         told, judges = self._told, self.judges
         told[CALL_MODE] = COUNTING
@@ -174,7 +197,7 @@ class AtOnce(Publisher):
         Returns how many updates it refused, and the version; `updates` has the rows. The number is
         `NEEDS_LABELS`, or another negative one, if that is not possible.
         """
-        if not self._is_plain or self._watches:
+        if not self._is_quick or self._watches or self._wants_crew(max(1, self._last_slide)):
             return IMPOSSIBLE, self.store.newest
         if not self._room:
             self._make_scratch(FEW_UPDATES)
@@ -209,7 +232,7 @@ class AtOnce(Publisher):
             call[CALL_SLIDE] = call[CALL_SLIDE_WORDS] = 0
         self._last_slide = count = told[SIZE]
         if count > FEW_UPDATES:
-            self.pace.note(call[CALL_TICKS], count)
+            self._note_call(count)
         if has_requests:
             judges.end_epoch()
         if call[CALL_HAS_NEWS]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
+from time import perf_counter
 from typing import TypeVar
 
 import numpy as np
@@ -24,10 +25,10 @@ from triegs.maintain.faults import Fault, TooMuch
 from triegs.maintain.judges import Judges
 from triegs.maintain.kernels.program import (
     CALL_MODE,
-    CALL_TICKS,
     CALL_TOUCHED,
     JUDGE,
     NEEDS_VERDICTS,
+    PACKED_LABELS,
     WITHOUT_LOCK,
     run_epoch,
 )
@@ -38,6 +39,7 @@ from triegs.maintain.leaves import Encode
 from triegs.maintain.meaning import Held
 from triegs.maintain.measures import Measures
 from triegs.maintain.model import Index, Rule, Step, View, is_counts
+from triegs.maintain.morsels import Failed
 from triegs.maintain.preparing import Preparing, finish
 from triegs.maintain.standing import (
     BaseRelation,
@@ -54,6 +56,7 @@ from triegs.mode import Mode
 from triegs.store.contract import Key
 from triegs.store.kernels.layout import LOG_FULL, OVERFLOW
 from triegs.store.packed import PackedStore, PackedVersion
+from triegs.terms.arrays import TOP
 from triegs.terms.dictionary import Dictionary
 
 ENTRIES_PER_UPDATE = 4  # entries that can be rebuilt in about the time of one update
@@ -100,7 +103,8 @@ class CompiledCore(Uncopied, AtOnce):
         while it runs. It is kept if the result is within the limit, or if it only deletes.
         """
         flat = rows.reshape(-1)
-        if self._is_plain and not is_strict and flat.size <= 4 * MOST_AT_ONCE:
+        is_small = flat.size <= 4 * MOST_AT_ONCE and not self._wants_crew(flat.size >> 2)
+        if self._is_quick and not is_strict and is_small:
             epoch = self.apply_at_once(flat, counts)
             if epoch is not None:
                 return epoch
@@ -121,17 +125,20 @@ class CompiledCore(Uncopied, AtOnce):
             finally:
                 self.store.restore_limit()
         if counts:
-            kept = np.delete(rows, [row for row, _ in epoch.refused], axis=0)
-            self._terms.settle(kept if epoch.refused else rows, epoch.version.number)
+            kept = rows
+            if epoch.refused:
+                kept = np.delete(rows, [row for row, _ in epoch.refused], axis=0)
+            self._terms.settle(kept, epoch.version.number)
         return epoch
 
     def _apply(self, rows: Words, is_strict: bool, is_lifted: bool = False) -> Preparing[Epoch]:
         flat = rows.reshape(-1)
         saved = None if self._is_plain else self._save()
         overflown: dict[RegisteredPlan, MultiplicityOverflow] = {}
+        is_shared = flat.size > 0 and not is_lifted and self._wants_crew(flat.size >> 2)
         while True:
             try:
-                refused = self._run(flat, overflown)
+                refused = self._run(flat, overflown, is_shared)
                 if refused and is_strict:
                     message = f"{len(refused)} updates of a strict epoch were invalid"
                     raise InvalidUpdate(f"{message}; nothing changed", refused)
@@ -142,6 +149,9 @@ class CompiledCore(Uncopied, AtOnce):
                     raise TooMuch
                 yield
                 return Epoch(self.publish(), refused)
+            except Failed:
+                self._abort(saved)
+                is_shared = False
             except Fault as fault:
                 users = self._find_users(fault) if fault.kinds & OVERFLOW else []
                 self._abort(saved)
@@ -172,9 +182,11 @@ class CompiledCore(Uncopied, AtOnce):
             raise self.store.refuse(what, self.describe_pins())
 
     def _run(
-        self, flat: Words, overflown: dict[RegisteredPlan, MultiplicityOverflow]
+        self, flat: Words, overflown: dict[RegisteredPlan, MultiplicityOverflow], is_shared: bool
     ) -> tuple[Refused, ...]:
-        """Judge the updates and run every step except those that only stalled plans need."""
+        """Judge the updates and run every step except those that only stalled plans need; with
+        `is_shared` by several workers.
+        """
         for registered, error in overflown.items():
             self.views.release(registered.views, keeps_counts=True)
             registered.views, registered.error = {}, error
@@ -184,6 +196,8 @@ class CompiledCore(Uncopied, AtOnce):
         views, table, judges = self.views, self.table, self.judges
         if self._watches:
             self._add_digits(flat)
+        if is_shared:
+            return self._run_shared(flat)
         entries = np.empty(count * ENTRY_WORDS * (1 + table.selections), np.int64)
         refused = np.empty(2 * count, np.int64)
         self._told[CALL_MODE] = WITHOUT_LOCK if count > FEW_UPDATES else 0
@@ -203,7 +217,25 @@ class CompiledCore(Uncopied, AtOnce):
             judges.answer()
             raise Fault(self.store.faults, -2 - found)
         if count > FEW_UPDATES:
-            self.pace.note(self._told[CALL_TICKS], count)
+            self._note_call(count)
+        self._judged += count
+        return self._list_refused(refused, found)
+
+    def _run_shared(self, flat: Words) -> tuple[Refused, ...]:
+        """`_run` by the crew; raises `Failed` if it cannot, and the epoch must be made again."""
+        crew = self.crew
+        assert crew is not None
+        started, count = perf_counter(), flat.size // 4
+        highest = max(int(self._terms.arrays.meta[TOP]), int(flat.reshape(-1, 4)[:, 1:].max()) + 1)
+        packed = self._packed
+        label_of = packed[packed[PACKED_LABELS] : packed[PACKED_LABELS + 1]]
+        refused, found = crew.run(
+            flat, self.table, (self._lists, label_of, self._bounds), self.label_graphs.words,
+            self.views.work, highest,
+        )  # fmt: skip
+        crew.note(count, perf_counter() - started, is_shared=True)
+        ends = self._lists[1 : self._lists.size - self.table.counters.size : 2]
+        self._told[CALL_TOUCHED] += int(ends.sum()) >> 1
         self._judged += count
         return self._list_refused(refused, found)
 
@@ -455,8 +487,10 @@ class CompiledCore(Uncopied, AtOnce):
         if self._has_new_table:
             self._drop_judges()
         # A count that did not fit is retried on the slow path.
-        self._is_plain = all(
-            one.error is None and one.enumeration.overflow is None for one in self.registered
+        self._follow_stalls(
+            is_plain=all(
+                one.error is None and one.enumeration.overflow is None for one in self.registered
+            )
         )
         return version
 

@@ -51,6 +51,8 @@ class LimitedArena(VersionedArena):
         # The newest version at the last compaction, and when pages were last swept.
         self._compacted: PackedVersion | None = None
         self._swept: PackedVersion | None = None
+        #: How often pages were removed.
+        self.sweeps = 0
 
     @property
     def memory_limit(self) -> int | None:
@@ -100,6 +102,7 @@ class LimitedArena(VersionedArena):
         if self._swept is self._newest or LIMIT_FRACTION * self._most_unused() < limit:
             return False
         self._swept = self._newest
+        self.sweeps += 1
         with self._pins:
             versions = [self._newest, *self._held.values()]
         slots = words[SLOTS : SLOTS + SLOT_WORDS * len(self._shapes)]

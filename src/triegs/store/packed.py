@@ -198,6 +198,10 @@ class PackedStore(LimitedArena):
         self.members |= {relation}
         return relation
 
+    def find_shape(self, slot: int) -> int:
+        """The shape of the relation in a slot, see `triegs.store.kernels.layout`."""
+        return self._shapes[slot]
+
     def drop(self, relation: VersionedRelation) -> None:
         """Drop a relation. Costs a visit of each of its nodes."""
         relation = self.clear(relation)

@@ -116,11 +116,18 @@ def class_of(bitmap: int) -> int:
 
 
 @inlined
-def copy_node(words: Words, node: int, size_class: int, epoch: int) -> int:
-    """A copy that this epoch may change; the original is retired."""
+def copy_as_own(words: Words, node: int, size_class: int, epoch: int) -> int:
+    """A copy that this epoch may change."""
     copy = allocate(words, size_class)
     copy_words(words, copy, node, size_words(size_class))
     store(words, copy, epoch)
-    retire(words, node, size_class)
     store(words, COPIED, load(words, COPIED) + 1)
+    return copy
+
+
+@inlined
+def copy_node(words: Words, node: int, size_class: int, epoch: int) -> int:
+    """A copy that this epoch may change; the original is retired."""
+    copy = copy_as_own(words, node, size_class, epoch)
+    retire(words, node, size_class)
     return copy

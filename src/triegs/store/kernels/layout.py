@@ -4,7 +4,7 @@
 
     0        the null node: all zero, so that reading through an absent child finds nothing
     128      the header, one word each
-    192      the path of the change under way
+    192      the path of the change under way, and other scratch memory
     1024     the slots, two words each: root of a relation, number of its entries
     66560    the nodes
 
@@ -105,6 +105,10 @@ UNSHARED = 191  # references to shared blocks dropped since unused pages were la
 PATH = 192  # addresses of the words on the path to the changing tuple
 BUCKETS = 256  # while sorting runs: first and last of each bucket
 BUCKET_BITS = 8
+# Of a worker that shares the arena with others (`triegs.store.kernels.workers`); 0 in the arena
+# itself. From this shift on, nodes of tries are the worker's own copies until they are merged.
+APART = 768
+
 SLOTS = 1024
 SLOT_WORDS = 2
 SLOT_LIMIT = 1 << 15

@@ -23,12 +23,15 @@ from triegs.jit.words import Words, bit, load, store
 from triegs.store.kernels.arena import make_node
 from triegs.store.kernels.free import allocate
 from triegs.store.kernels.layout import (
+    APART,
     BARE,
     BITS,
     CLASS_SHIFT,
     DIGIT,
     DIRECTORY,
     EPOCH,
+    FAULTS,
+    FULL,
     HEAD,
     HEIGHT_SHIFT,
     NODE_CLASS,
@@ -68,7 +71,12 @@ def share_block(words: Words, key: int) -> int:
 
 @kernel
 def make_page(words: Words, number: int) -> int:
-    """Make a page and enter it in the directory."""
+    """Make a page and enter it in the directory. Workers cannot, because they share it: there the
+    pages of all ids exist, or the epoch is made without workers.
+    """
+    if load(words, APART) != 0:
+        store(words, FAULTS, load(words, FAULTS) | FULL)
+        return 0
     epoch = load(words, EPOCH)
     root = load(words, DIRECTORY)
     height = grow_trie(words, DIRECTORY, number, NODE_CLASS, NODE_CLASS)

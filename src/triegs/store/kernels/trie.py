@@ -15,9 +15,17 @@ from __future__ import annotations
 
 from triegs.jit.jit import inlined, kernel
 from triegs.jit.words import Words, bit, checked_add, load, store
-from triegs.store.kernels.arena import class_of, copy_node, drop, flag_of, make_node
+from triegs.store.kernels.arena import (
+    class_of,
+    copy_as_own,
+    drop,
+    flag_of,
+    make_node,
+    retire,
+)
 from triegs.store.kernels.free import release
 from triegs.store.kernels.layout import (
+    APART,
     BITS,
     DIGIT,
     EPOCH,
@@ -52,13 +60,21 @@ def trie_get(words: Words, root: int, key: int) -> int:
 
 
 @inlined
-def own_trie_node(words: Words, node: int, epoch: int, size_class: int, is_inner: bool) -> int:
+def is_apart(words: Words, shift: int) -> bool:
+    """Whether nodes at this shift are copied by several workers, and retired when these merge."""
+    return shift != 0 and load(words, APART) != 0 and shift >= load(words, APART)
+
+
+@inlined
+def own_trie_node(words: Words, node: int, epoch: int, size_class: int, shift: int) -> int:
     """The node, or a copy of it, writable in this epoch. Copying clears the touch flags."""
     if load(words, node) == epoch:
         return node
     children = load(words, node + 1) & LOW
-    copy = copy_node(words, node, size_class, epoch)
-    store(words, copy + 1, children | (flag_of(size_class) if is_inner else 0))
+    copy = copy_as_own(words, node, size_class, epoch)
+    if not is_apart(words, shift):
+        retire(words, node, size_class)
+    store(words, copy + 1, children | (flag_of(size_class) if shift > 0 else 0))
     return copy
 
 
@@ -112,7 +128,7 @@ def trie_leaf(words: Words, at: int, key: int, inner: int, leaf: int) -> int:
         height = grow_trie(words, at, key, inner, leaf)
         root = load(words, at)
     top = root & OFFSET
-    node = own_trie_node(words, top, epoch, inner if height > 0 else leaf, height > 0)
+    node = own_trie_node(words, top, epoch, inner if height > 0 else leaf, height * BITS)
     if node != top:
         store(words, at, node | (height << HEIGHT_SHIFT))
     shift = height * BITS
@@ -127,7 +143,7 @@ def trie_leaf(words: Words, at: int, key: int, inner: int, leaf: int) -> int:
             store(words, node + 1, load(words, node + 1) | bit(digit))
         else:
             size_class = inner if shift > BITS else leaf
-            below = own_trie_node(words, child, epoch, size_class, shift > BITS)
+            below = own_trie_node(words, child, epoch, size_class, shift - BITS)
             if below != child:
                 store(words, node + HEAD + digit, below)
         node = below
