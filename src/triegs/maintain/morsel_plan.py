@@ -396,6 +396,7 @@ class MorselPlan:
         put(m.P_LISTS_AT, self.striped_lists.tolist())
         put(m.P_NODES_AT, nodes)
         sizes = {
+            m.P_INSIDE: self.workers,
             m.P_LOGS: m.LOG_WORDS * self.workers,
             m.P_CLAIMS: count,
             m.P_DONE: len(self.stages),

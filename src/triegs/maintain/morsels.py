@@ -226,7 +226,7 @@ class Crew:
 
     def _run_once(self, plan: MorselPlan, flat: Words, table: Table, graph_of: Words) -> bool:
         """Run all workers until the epoch is done or has stopped; false if it waits for verdicts."""
-        state, store = self._state, self._store
+        state, store, inside = self._state, self._store, int(plan.words[m.P_INSIDE])
         self._ticket += 1
         state[m.S_TICKET] = self._ticket
 
@@ -243,13 +243,14 @@ class Crew:
         def run(words: Words, roots: Words) -> None:
             others = zip(self._scratch[1:], self._arenas.words, self._queues, strict=True)
             for scratch, own_words, queue in others:
-                queue.put((run_worker, list_arguments(scratch, own_words, roots), state))
+                arguments = list_arguments(scratch, own_words, roots)
+                queue.put((run_worker, arguments, state, inside + scratch.number))
             state[m.S_OPEN] = m.OPEN
             try:
-                _call(run_worker, list_arguments(self._scratch[0], words, roots), state)
+                _call(run_worker, list_arguments(self._scratch[0], words, roots), state, inside)
             finally:
                 state[m.S_OPEN] = m.CLOSED
-                while state[m.S_ACTIVE]:  # only if this worker failed itself
+                while state[inside + 1 : inside + self.workers].any():  # if this worker failed
                     sleep(0)
 
         state[m.S_STOPPED] = 0
@@ -385,13 +386,13 @@ def _work(queue: SimpleQueue[Any], problems: SimpleQueue[BaseException]) -> None
             problems.put(problem)
 
 
-def _call(work: Callable[..., None], arguments: tuple[Any, ...], state: Words) -> None:
+def _call(work: Callable[..., None], arguments: tuple[Any, ...], state: Words, inside: int) -> None:
     """Run a worker; if it raises, all stop."""
     try:
         work(*arguments)
     except BaseException:
         state[[m.S_FAULTY, m.S_STOPPED]] = 1, m.FAULTY
-        state[m.S_ACTIVE] -= 1
+        state[inside] = 0
         raise
 
 

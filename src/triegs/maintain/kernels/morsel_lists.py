@@ -43,17 +43,9 @@ def find_emitted(me: Worker, number: int, share: int) -> int:
 
 
 @inlined
-def log_of(me: Worker, worker: int) -> Words:
-    at = load(me.plan, P_LOGS) + LOG_WORDS * worker
-    log: Words = edit_words(load(me.state, at), load(me.state, at + 1))
-    return log
-
-
-@inlined
-def pool_of(me: Worker, worker: int) -> Words:
-    at = load(me.plan, P_LOGS) + LOG_WORDS * worker
-    pool: Words = edit_words(load(me.state, at + 2), load(me.state, at + 3))
-    return pool
+def find_log(me: Worker, worker: int) -> int:
+    """The offset in the state of address and size of a worker's log; then of its pool."""
+    return load(me.plan, P_LOGS) + LOG_WORDS * worker
 
 
 @inlined
@@ -91,7 +83,8 @@ def copy_range(
     if top + last - first > me.log.size:
         set_fault(me.words, LOG_FULL)
         return
-    source = log_of(me, load(me.state, at))
+    found = find_log(me, load(me.state, at))
+    source = edit_words(load(me.state, found), load(me.state, found + 1))
     for entry in range(first, last, stride):
         if only >= 0 and stripe_of(me, load(source, entry)) != only:
             continue
@@ -167,7 +160,8 @@ def collect_emissions(me: Worker, number: int, column: int, arity: int, stripe: 
     stride, kept, raw = load(me.work, STRIDE), 0, load(me.work, RAW)
     for share in range(load(me.plan, P_STRIPES)):
         at = find_emitted(me, number, share)
-        pool = pool_of(me, load(me.state, at))
+        found = find_log(me, load(me.state, at))
+        pool = edit_words(load(me.state, found + 2), load(me.state, found + 3))
         for here in range(load(me.state, at + 1), load(me.state, at + 2), stride):
             if stripe != WHOLE and stripe_of(me, read_column(pool, here, column, arity)) != stripe:
                 continue

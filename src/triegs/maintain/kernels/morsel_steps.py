@@ -8,7 +8,7 @@ stripe, so walking them (`emit_edge`) and applying what is found (`apply_edge`) 
 from __future__ import annotations
 
 from triegs.jit.jit import inlined, kernel
-from triegs.jit.words import load, store
+from triegs.jit.words import edit_words, load, store
 from triegs.maintain.kernels.emissions import (
     merge_emissions,
     open_emissions,
@@ -36,11 +36,11 @@ from triegs.maintain.kernels.extremes import step_extreme_edge, step_extreme_pro
 from triegs.maintain.kernels.morsel_lists import (
     collect_emissions,
     find_emitted,
+    find_log,
     gather_list,
     gather_share,
     keep_emissions,
     note_emitted,
-    pool_of,
     stripe_of,
 )
 from triegs.maintain.kernels.morsel_tables import (
@@ -319,7 +319,8 @@ def apply_edge(me: Worker, morsel: int) -> int:
     number = load(me.plan, morsel + M_EMITTED)
     for share in range(load(me.plan, P_STRIPES)):
         found = find_emitted(me, number, share)
-        pool = pool_of(me, load(me.state, found))
+        log = find_log(me, load(me.state, found))
+        pool = edit_words(load(me.state, log + 2), load(me.state, log + 3))
         for at in range(load(me.state, found + 1), load(me.state, found + 2), EMISSION_WORDS):
             if stripe_of(me, load(pool, at)) != stripe:
                 continue

@@ -29,7 +29,8 @@ from triegs.jit.words import Words
     P_LISTS_AT,  # for each list whether it is striped
     P_NODES_AT,  # for each worker its NUMA node
     P_PATIENCE,  # how often a worker looks for morsels of its node before it takes others
-    P_LOGS,  # offsets in the state: first what no epoch clears, then the rest
+    P_INSIDE,  # offsets in the state: first what no epoch clears, then the rest
+    P_LOGS,
     P_CLAIMS,
     P_DONE,
     P_OWNERS,
@@ -41,8 +42,8 @@ from triegs.jit.words import Words
     P_FOUND,
     P_JOINED,
     P_END,  # size of the state
-) = range(24)
-PLAN_HEAD = 24
+) = range(25)
+PLAN_HEAD = 25
 
 # A morsel.
 (
@@ -71,8 +72,8 @@ WHOLE = -1
 O_SLOT, O_SHAPE, O_IS_WHOLE = range(3)
 OUTPUT_WORDS = 3
 
-# The state. Beside these words: addresses and sizes of each worker's log and pool; a claim for each
-# morsel; the number of morsels done in each stage; for each stripe of an output 1 plus its worker;
+# The state. Beside these words: whether each worker is inside; addresses and sizes of its log and
+# pool; a claim for each morsel; the number of morsels done in each stage; for each stripe of an output 1 plus its worker;
 # the root and the difference of tuples of each worker and output; of each output whether it is
 # merged, its root and its number of tuples; where each stripe of a list is; where emissions are;
 # where the entries of each stripe of a label begin; for each worker the number of updates that it
@@ -80,13 +81,12 @@ OUTPUT_WORDS = 3
 (
     S_OPEN,  # whether morsels may be claimed: NOT_YET, OPEN or CLOSED
     S_TICKET,  # the number of this run, so that nobody who is late joins another one
-    S_ACTIVE,  # workers inside
     S_STOPPED,  # why no more morsels may be claimed: FAULTY, or WAITING for verdicts
     S_FAULTY,  # 1 plus the number of the step that met a fault, 1 for base morsels
     S_SHIFT,  # of stripes
     S_JITTER,  # tests: workers waste time at random, from this seed on
-) = range(7)
-STATE_HEAD = 7
+) = range(6)
+STATE_HEAD = 6
 NOT_YET, OPEN, CLOSED = range(3)
 FAULTY, WAITING = 1, 2
 UNCLAIMED, CLAIMED = 0, 1

@@ -64,6 +64,7 @@ from triegs.maintain.kernels.morsel_tables import (
     P_CLAIMS,
     P_DONE,
     P_FOUND,
+    P_INSIDE,
     P_JOINED,
     P_MERGED,
     P_MORSELS,
@@ -81,7 +82,6 @@ from triegs.maintain.kernels.morsel_tables import (
     PARTITION,
     PRODUCT_OUTPUT,
     RULE_OUTPUT,
-    S_ACTIVE,
     S_FAULTY,
     S_JITTER,
     S_OPEN,
@@ -456,7 +456,8 @@ def run_worker(
     roots: Words, verdicts: Words, updates: Words, graph_of: Words,
 ) -> None:  # fmt: skip
     """Take part in an epoch until it is done or has stopped. Worker 0 returns as the last one."""
-    add_shared(state, S_ACTIVE, 1)
+    inside = load(plan, P_INSIDE)
+    swap_shared(state, inside + own, 1)
     while load_shared(state, S_OPEN) == NOT_YET:
         give_way()
     if load_shared(state, S_OPEN) == OPEN and load_shared(state, S_TICKET) == ticket:
@@ -472,6 +473,7 @@ def run_worker(
             stage += 1
     if own == 0:
         swap_shared(state, S_OPEN, CLOSED)
-        while load_shared(state, S_ACTIVE) > 1:
-            give_way()
-    add_shared(state, S_ACTIVE, -1)
+        for worker in range(1, load(plan, P_WORKERS)):
+            while load_shared(state, inside + worker) != 0:
+                give_way()
+    swap_shared(state, inside + own, 0)
