@@ -154,8 +154,7 @@ class Crew:
             raise Failed
         plan = self._follow(table, len(packed[0]))
         self._make_room(count, table, packed[0], work)
-        gifts = self._arenas.equip(count)
-        if not gifts:
+        if not self._arenas.equip(count):
             raise Failed
         is_done = False
         self._reset(plan, SMALL_SHIFT if highest < FEW_IDS else LARGE_SHIFT)
@@ -174,7 +173,7 @@ class Crew:
         finally:
             if not is_done:
                 self._undo(plan)
-            self._arenas.collect()
+            self._arenas.end_epoch()
         if not is_done:
             self._store_faults = store.faults
             raise Failed

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 import numpy as np
 
 from triegs.errors import MemoryLimitReached
+from triegs.jit.words import Words
 from triegs.store.kernels.layout import (
     BUMP,
     FRESH,
@@ -27,6 +29,19 @@ from triegs.store.relations import PackedVersion
 from triegs.store.room import LIMIT_FRACTION, RESERVE_BYTES, compact, count_free, count_used, sweep
 from triegs.store.shared_arena import make_shared_arena
 from triegs.store.versions import VersionedArena
+
+
+class Workers(Protocol):
+    """Others that hold nodes of an arena, see `triegs.store.workers`."""
+
+    def publish(self, holds: Words) -> None: ...
+
+    def abort(self) -> None: ...
+
+    def settle(self) -> bool: ...
+
+    def count_held(self) -> int: ...
+
 
 SMALLEST_LIMIT = 2 * RESERVE_BYTES
 
@@ -51,6 +66,7 @@ class LimitedArena(VersionedArena):
         # The newest version at the last compaction, and when pages were last swept.
         self._compacted: PackedVersion | None = None
         self._swept: PackedVersion | None = None
+        self.workers: Workers | None = None
         #: How often pages were removed.
         self.sweeps = 0
 
@@ -77,7 +93,8 @@ class LimitedArena(VersionedArena):
         Without `moves` no node moves, because the writer may be in the middle of a scan.
         """
         self._release_gone()
-        if self._follow_pins():
+        has_settled = self._settle_workers()
+        if self._follow_pins() or has_settled:
             return True
         # Processes that read a shared arena have mapped it where it is, all that there may be.
         larger = None if self.is_shared else grow_arena(self.words, self._limit_words)
@@ -85,6 +102,10 @@ class LimitedArena(VersionedArena):
             return self._sweep_pages() or (moves and self._compact())
         self.words = larger
         return True
+
+    def _settle_workers(self) -> bool:
+        """Take back the memory that workers hold; returns whether they held any."""
+        return self.workers is not None and self.workers.settle()
 
     def _most_unused(self) -> int:
         """The most words that unused pages of shared blocks may take."""
@@ -146,6 +167,7 @@ class LimitedArena(VersionedArena):
         if self._limit_words is None:
             return
         with self._memory:
+            self._settle_workers()
             wanted = START + self._limit_words + slack_words(self._limit_words)
             if self.words.size < wanted:
                 self.words = copy_arena(self.words, wanted)
@@ -160,6 +182,7 @@ class LimitedArena(VersionedArena):
         if self._limit_words is None:
             return
         with self._memory:
+            self._settle_workers()
             self._follow_pins()
             words = self.words
             words[LIMIT] = min(START + self._limit_words, words.size)
@@ -175,6 +198,7 @@ class LimitedArena(VersionedArena):
             return True
         with self._memory:
             self._release_gone()
+            self._settle_workers()
             self._follow_pins()
             freed = int(measure_fresh(self.words, self.holds))
             most = self._limit_words + freed - ROOM_WORDS

@@ -229,6 +229,8 @@ class PackedStore(LimitedArena):
             # A reader has pinned the newest version before this, or pins the next one after it.
             if self._held_changed:
                 self._follow_pins()
+            if self.workers is not None:
+                self.workers.publish(self.holds)
             publish_roots(self.words, roots, self.holds)
             self._newest = version
         if self._created or self._dropped:
@@ -243,6 +245,8 @@ class PackedStore(LimitedArena):
         """Costs O(relations + nodes created since the last version)."""
         with self._memory:
             shapes = np.array(self._shapes, np.int64)
+            if self.workers is not None:
+                self.workers.abort()
             abort_epoch(self.words, self._walk, self._newest.roots, shapes)
         self.members = self._newest.members
         self._free_slots += self._created
@@ -259,6 +263,8 @@ class PackedStore(LimitedArena):
             used = int(words[BUMP]) - START
             retained = int(words[RETAINED])
             free = count_free(words)
+            if self.workers is not None:
+                free += self.workers.count_held()
             shared = int(words[SHARED_NODES]) * NODE_WORDS
             end = SLOTS + SLOT_WORDS * len(self._shapes)
             return Statistics(
@@ -342,6 +348,7 @@ class PackedStore(LimitedArena):
         """Verify every invariant of `docs/trie.md`. Costs a visit of every node in Python."""
         with self._memory:
             self._follow_pins()
+            self._settle_workers()
             check_store(self, self._held.values())
 
     def check_relation(self, relation: PackedRelation) -> None:

@@ -16,25 +16,26 @@ from triegs.errors import StateError
 from triegs.jit.words import Words
 from triegs.shared_memory import find_address, find_mapping, map_for_writing
 from triegs.store.kernels.epochs import WALK_WORDS
-from triegs.store.kernels.layout import (
-    APART,
-    CLASSES,
-    PAGE_BITS,
-    ROOM_WORDS,
-    START,
-)
+from triegs.store.kernels.layout import APART, FULL, PAGE_BITS, ROOM_WORDS, START
 from triegs.store.kernels.memory import WORD_BYTES
 from triegs.store.kernels.workers import (
-    GIFT_WORDS,
-    LEAST_GIFT,
-    collect_worker,
+    GIVEN_WORDS,
+    LEAST_NEED,
+    LEAST_WORDS,
+    NEED_WORDS,
+    abort_worker,
+    count_held,
     drop_stripes,
+    end_worker,
     equip_worker,
     make_pages,
+    release_worker,
+    settle_worker,
 )
 from triegs.store.packed import PackedStore
 
-WORDS_PER_UPDATE = 48  # that a worker may take beyond the free nodes that it is given
+WORDS_PER_UPDATE = 8  # that a worker may take beyond the free nodes that it has
+MOST_FACTOR = 64
 HEADER_BYTES = START * WORD_BYTES
 READ_WRITE = mmap.PROT_READ | mmap.PROT_WRITE
 MAP_FIXED = 0x10
@@ -47,11 +48,12 @@ class WorkerArenas:
     def __init__(self, store: PackedStore, workers: int) -> None:
         self._store = store
         self.words = [alias_arena(store.words) for _ in range(workers - 1)]
-        self._gifts = [np.full(GIFT_WORDS, LEAST_GIFT, np.int64) for _ in self.words]
-        self._equipped: list[int] = []
+        self._needs = [np.full(NEED_WORDS, LEAST_NEED, np.int64) for _ in self.words]
         self._walk = np.empty(WALK_WORDS, np.int64)
         self._pages = 0  # ids below have their pages of shared blocks
         self._sweeps = store.sweeps
+        self._factor = 1
+        store.workers = self
 
     def make_pages(self, highest: int) -> bool:
         """Make the pages of shared blocks for all ids; false if there is no room for them."""
@@ -65,25 +67,45 @@ class WorkerArenas:
         return True
 
     def equip(self, count: int) -> bool:
-        """Give every worker nodes and words for a share of so many updates; false if there is no
-        room.
+        """Give every worker the nodes and words that it lacks for its share of so many updates;
+        false if there is no room.
         """
-        room = 4 * ROOM_WORDS + 2 * (WORDS_PER_UPDATE // 2) * count
-        for number, (words, gift) in enumerate(zip(self.words, self._gifts, strict=True)):
-            gift[CLASSES] = room
-            if not equip_worker(self._store.words, words, gift):
-                self.collect()
+        least = 2 * ROOM_WORDS + self._factor * count // len(self.words) * WORDS_PER_UPDATE
+        for words, need in zip(self.words, self._needs, strict=True):
+            need[LEAST_WORDS], need[GIVEN_WORDS] = least, 2 * least
+            if not equip_worker(self._store.words, words, need):
                 return False
-            self._equipped.append(number)
         return True
 
-    def collect(self) -> None:
-        """Take back what the workers hold."""
-        own = self._store.words
-        for number in reversed(self._equipped):
-            collect_worker(own, self.words[number], self._gifts[number])
-        self._equipped.clear()
-        own[APART] = 0
+    def end_epoch(self) -> None:
+        """Take over what workers counted; if one had too few words, give them more from now on."""
+        for words, need in zip(self.words, self._needs, strict=True):
+            end_worker(self._store.words, words, need)
+        self._store.words[APART] = 0
+        if self._store.faults & FULL and self._factor < MOST_FACTOR:
+            self._factor *= 2
+
+    def publish(self, holds: Words) -> None:
+        """Process the nodes that workers have retired, before the epoch is published."""
+        for words in self.words:
+            release_worker(self._store.words, words, holds)
+
+    def abort(self) -> None:
+        for words in self.words:
+            abort_worker(self._store.words, words)
+
+    def settle(self) -> bool:
+        """Take back all that workers hold; returns whether that was anything. Cost: their free
+        nodes.
+        """
+        held = self.count_held()
+        for words in self.words:
+            settle_worker(self._store.words, words)
+        return held > 0
+
+    def count_held(self) -> int:
+        """The free words that workers hold."""
+        return sum(map(count_held, self.words))
 
     def drop(self, root: int, shape: int) -> None:
         """Free what a worker made of a relation in an epoch that failed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from triegs.jit.jit import inlined, kernel
-from triegs.jit.words import Words, edit_words, load, store
+from triegs.jit.words import edit_words, load, store
 from triegs.maintain.kernels.morsel_tables import (
     LOG_WORDS,
     P_EMITTED,

@@ -108,6 +108,7 @@ BUCKET_BITS = 8
 # Of a worker that shares the arena with others (`triegs.store.kernels.workers`); 0 in the arena
 # itself. From this shift on, nodes of tries are the worker's own copies until they are merged.
 APART = 768
+USED = 769  # free nodes of each class that the worker had when the epoch began
 
 SLOTS = 1024
 SLOT_WORDS = 2
