@@ -226,7 +226,7 @@ class CompiledCore(Uncopied, AtOnce):
         crew = self.crew
         assert crew is not None
         started, count = perf_counter(), flat.size // 4
-        highest = max(int(self._terms.arrays.meta[TOP]), int(flat.reshape(-1, 4)[:, 1:].max()) + 1)
+        highest = int(self._terms.arrays.meta[TOP])
         packed = self._packed
         label_of = packed[packed[PACKED_LABELS] : packed[PACKED_LABELS + 1]]
         refused, found = crew.run(
