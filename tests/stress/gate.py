@@ -69,7 +69,10 @@ def check_engine(engine: Engine) -> None:
 class Life:
     """An engine, the events that it was told, its queries, and the snapshots that are held."""
 
-    def __init__(self, seed: int, mode: ModeName | None = None, store: str | None = None) -> None:
+    def __init__(
+        self, seed: int, mode: ModeName | None = None, store: str | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> None:  # fmt: skip
         self.random = random = Random(seed)
         drawn: ModeName = random.choice(get_args(ModeName))
         self.mode = mode or drawn
@@ -78,7 +81,7 @@ class Life:
         self.terms = random.sample(TERMS, random.choice([3, 4, 5]))
         self.labels = random.choice([LABELS, [*LABELS, "<p2>"]])
         self.most = random.randint(4, 10)  # assertions, so that the oracle is quick
-        self.engine = Engine(self.mode, **STORES[self.store]())
+        self.engine = Engine(self.mode, **STORES[self.store](), **(options or {}))
         self.counts: Counter[oracle.Triple] = Counter()
         self.large: list[tuple[oracle.Triple, int]] = []  # whose counts are large, and by how much
         self.standing: list[Standing] = []
@@ -400,9 +403,9 @@ class Life:
         assert self.engine.metrics()["entries"] == 0
 
 
-def run_life(seed: int, epochs: int, check_every: int = 1) -> Life:
+def run_life(seed: int, epochs: int, check_every: int = 1, life: Life | None = None) -> Life:
     """So many epochs, each compared with the oracle; structures now and then."""
-    life = Life(seed)
+    life = life or Life(seed)
     random = life.random
     pace = 20 / epochs if epochs < 200 else 0.02  # registrations, per epoch
     life.register()

@@ -57,7 +57,7 @@ class Standing:
     def __init__(self, query, text: str) -> None:
         self.query = query
         self.text = text
-        self.question = oracle.read_query(text)
+        self.question = copy(oracle.read_query(text))  # which remembers it
         self.cut = self.question.offset, self.question.limit
         self.question.offset, self.question.limit = 0, None
         #: The last good epoch, and its answers if they could be read.

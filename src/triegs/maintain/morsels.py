@@ -70,6 +70,7 @@ class Crew:
         self._state: Words = np.zeros(m.STATE_HEAD, np.int64)
         self._ticket = 0
         self._scratch = [_Scratch(number) for number in range(workers)]
+        self._slots = np.empty(0, np.int64)
         self._entries = self._unsorted = self._bounds = self._refused = np.empty(0, np.int64)
         self._store_faults = 0  # of the last epoch that was given up
         self._problems: SimpleQueue[BaseException] = SimpleQueue()
@@ -156,7 +157,7 @@ class Crew:
         self._make_room(count, table, packed[0], work)
         if not self._arenas.equip(count):
             raise Failed
-        is_done = False
+        is_done, self._slots = False, store.copy_slots()
         self._reset(plan, SMALL_SHIFT if highest < FEW_IDS else LARGE_SHIFT)
 
         def sort(words: Words, _: Words) -> int:
@@ -235,7 +236,8 @@ class Crew:
             return (
                 scratch.number, self._ticket, words, scratch.log, scratch.lists, scratch.work,
                 scratch.pool, scratch.mine, refused, scratch.bounds, requests, plan.words, state,
-                self._entries, self._unsorted, self._refused, self._bounds, table.words, roots,
+                self._entries, self._unsorted, self._refused, self._bounds, table.words,
+                self._slots, roots,
                 self._judges.words, flat, graph_of,
             )  # fmt: skip
 

@@ -202,6 +202,10 @@ class PackedStore(LimitedArena):
         """The shape of the relation in a slot, see `triegs.store.kernels.layout`."""
         return self._shapes[slot]
 
+    def copy_slots(self) -> Words:
+        """The root and the number of tuples of each relation, as the writer sees them."""
+        return self.words[SLOTS : SLOTS + SLOT_WORDS * len(self._shapes)].copy()
+
     def drop(self, relation: VersionedRelation) -> None:
         """Drop a relation. Costs a visit of each of its nodes."""
         relation = self.clear(relation)

@@ -70,7 +70,7 @@ class WorkerArenas:
         """Give every worker the nodes and words that it lacks for its share of so many updates;
         false if there is no room.
         """
-        least = 2 * ROOM_WORDS + self._factor * count // len(self.words) * WORDS_PER_UPDATE
+        least = 2 * ROOM_WORDS + self._factor * count * WORDS_PER_UPDATE // (1 + len(self.words))
         for words, need in zip(self.words, self._needs, strict=True):
             need[LEAST_WORDS], need[GIVEN_WORDS] = least, 2 * least
             if not equip_worker(self._store.words, words, need):

@@ -115,6 +115,7 @@ class Worker(NamedTuple):
     whole_refused: Words
     stream_bounds: Words
     table: Words
+    slots: Words  # of the arena when the epoch began
     roots: Words
     verdicts: Words
     updates: Words

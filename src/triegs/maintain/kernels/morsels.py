@@ -211,10 +211,7 @@ def merge_output(me: Worker, morsel: int) -> None:
         return
     slot = load(me.plan, find_output(me, output) + O_SLOT)
     stripes = load(me.plan, P_STRIPES)
-    number = slot - SLOTS
-    root, count = 0, 0
-    if number < me.roots.size:
-        root, count = load(me.roots, number), load(me.roots, number + 1)
+    root, count = load(me.slots, slot - SLOTS), load(me.slots, slot - SLOTS + 1)
     owners, roots = me.mine[:stripes], me.mine[stripes : stripes + workers]
     frames = me.mine[stripes + workers :]
     for worker in range(workers):
@@ -438,14 +435,14 @@ def run_stage(me: Worker, own: int, stage: int) -> bool:
 
 @inlined
 def begin_epoch(me: Worker, own: int) -> None:
-    """Empty what the worker has of the epoch before, and see the relations of the last version."""
+    """Empty what the worker has of the epoch before, and see all relations as they are."""
     store(me.log, 0, 1)
     store(me.pool, 0, 1)
     for at in range(me.lists.size - COUNTER_WORDS * load(me.table, STEPS)):
         store(me.lists, at, 0)
     if own != 0:
-        for at in range(me.roots.size):
-            store(me.words, SLOTS + at, load(me.roots, at))
+        for at in range(me.slots.size):
+            store(me.words, SLOTS + at, load(me.slots, at))
 
 
 @kernel
@@ -453,7 +450,7 @@ def run_worker(
     own: int, ticket: int, words: Words, log: Words, lists: Words, work: Words, pool: Words,
     mine: Words, refused: Words, bounds: Words, requests: Words, plan: Words, state: Words,
     entries: Words, unsorted: Words, whole_refused: Words, stream_bounds: Words, table: Words,
-    roots: Words, verdicts: Words, updates: Words, graph_of: Words,
+    slots: Words, roots: Words, verdicts: Words, updates: Words, graph_of: Words,
 ) -> None:  # fmt: skip
     """Take part in an epoch until it is done or has stopped. Worker 0 returns as the last one."""
     inside = load(plan, P_INSIDE)
@@ -463,7 +460,8 @@ def run_worker(
     if load_shared(state, S_OPEN) == OPEN and load_shared(state, S_TICKET) == ticket:
         me = Worker(
             words, log, lists, work, pool, mine, refused, bounds, requests, plan, state, entries,
-            unsorted, whole_refused, stream_bounds, table, roots, verdicts, updates, graph_of,
+            unsorted, whole_refused, stream_bounds, table, slots, roots, verdicts, updates,
+            graph_of,
         )  # fmt: skip
         if load(state, load(plan, P_JOINED) + own) == 0:
             store(state, load(plan, P_JOINED) + own, 1)

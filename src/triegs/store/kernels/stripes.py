@@ -166,6 +166,23 @@ def merge_stripes(
         lower_trie(words, slot)
 
 
+@inlined
+def drop_grown(
+    words: Words, frames: Words, at: int, digit: int, owner: int, workers: int, level: int,
+    root: int,
+) -> None:  # fmt: skip
+    """Free what workers other than the owner put above an original trie that is lower than the
+    blocks of stripes: it leads nowhere else, and the owner has the same.
+    """
+    for worker in range(workers):
+        node = child_of(words, load(frames, at + COPIES + worker), digit)
+        if worker != owner and node != UNTOUCHED and node != 0:
+            for _ in range(level - (root >> HEIGHT_SHIFT)):
+                below = load(words, node + HEAD)
+                release(words, node, NODE_CLASS)
+                node = below
+
+
 @kernel
 def merge_levels(
     words: Words, frames: Words, height: int, root: int, shift: int, owners: Words, workers: int
@@ -195,6 +212,8 @@ def merge_levels(
         if (height - depth) * BITS == shift:
             owner = load(owners, find_stripe(prefix << shift, shift, stripes))
             child = UNTOUCHED
+            if is_root:
+                drop_grown(words, frames, at, digit, owner, workers, level, root)
             if owner >= 0:
                 child = child_of(words, load(frames, at + COPIES + owner), digit)
             if child == UNTOUCHED:

@@ -1,0 +1,126 @@
+"""The gate with several workers: every scheduler, and workers that meet in ever new ways.
+
+Terms get ids far apart, so that they are of different stripes although they are few.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from itertools import count
+from random import Random
+from typing import Any
+
+import pytest
+from tests.stress.gate import Life, run_life
+
+from triegs.engine import Engine
+from triegs.errors import MemoryLimitReached
+from triegs.maintain.schedulers import BY_NAME
+
+SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
+EPOCHS, CHECK_EVERY = (2_000, 50) if SOAK else (40, 4)
+SOAK_SECONDS = 600
+#: Ids between two terms; blocks of stripes have 32, then 1,024.
+APART = (0, 40, 1100)
+_fillers = count(10**15)
+
+
+class CrewLife(Life):
+    """A life with several workers, of which each epoch wants all."""
+
+    def __init__(self, seed: int, workers: int, scheduler: str, store: str | None = None) -> None:
+        random = Random(seed)
+        store = store or random.choice(["packed", "packed", "packed", "limited"])
+        options: dict[str, Any] = {"workers": workers, "scheduler": scheduler}
+        super().__init__(seed, store=store, options=options)
+        self.crew = self.engine._core.crew
+        assert self.crew is not None
+        if scheduler == "adaptive":  # it would leave epochs of this size to one worker
+            chance = Random(seed)
+            setattr(self.crew, "wants", lambda *_: chance.random() < 0.6)  # noqa: B010
+        if random.random() < 0.7:
+            self.crew.waste_time(1 + random.randrange(1000))
+        self.fillers = self.spread(random.choice(APART))
+
+    def spread(self, apart: int) -> list[int]:
+        """Use up ids but for every so many, which the terms of this life will get; returns those
+        that are used.
+        """
+        dictionary = self.engine._dictionary
+        ids = dictionary.encode_terms([next(_fillers) for _ in range(8 * apart)])
+        dictionary.acquire(ids)
+        if apart:
+            dictionary.release(ids[::apart])
+            dictionary.collect(self.engine.epoch + 1)
+        return [each for number, each in enumerate(ids) if apart and number % apart]
+
+    def end(self) -> None:
+        self.engine._dictionary.release(self.fillers)
+        super().end()
+
+
+def live(seed: int, epochs: int) -> CrewLife:
+    """A life of which the seed says how many workers there are, and who schedules them."""
+    schedulers = list(BY_NAME)
+    life = CrewLife(seed, 2 + seed % 7, schedulers[seed % len(schedulers)])
+    run_life(seed, epochs, CHECK_EVERY, life)
+    return life
+
+
+@pytest.mark.parametrize("seed", range(140 if SOAK else 14))
+def test_every_epoch_equals_the_oracle(seed):
+    life = live(seed, EPOCHS)
+    assert life.crew is not None
+    # Of a limit as small as that, no other worker gets its share.
+    assert life.store == "limited" or life.crew.epochs > EPOCHS // 4
+
+
+def test_every_scheduler_and_number_of_workers_is_drawn():
+    drawn = {(2 + seed % 7, seed % len(BY_NAME)) for seed in range(35)}
+    assert len(drawn) == 7 * len(BY_NAME)
+
+
+def test_near_the_memory_limit_one_worker_goes_on():
+    """What does not fit is refused as it is with one worker, and changes nothing; deletions fit."""
+    engine = Engine(workers=3, scheduler="prefix", memory_limit=4_000_000)
+    text = "SELECT * { ?x <p0> ?y . ?y <p1> ?z }"
+    query = engine.register(text)
+    crew = engine._core.crew
+    assert crew is not None
+    counts: Counter[Any] = Counter()
+    random, refused = Random(1), 0
+    for number in range(40):
+        batch = [
+            ("+", random.randrange(20_000), random.choice(["<p0>", "<p1>"]), random.randrange(20_000))
+            for _ in range(4000)
+        ]  # fmt: skip
+        if number % 4 == 3:
+            batch = [("-", *triple) for triple in random.sample(list(counts), 3000)]
+        try:
+            engine.apply(batch)
+        except MemoryLimitReached:
+            assert number % 4 != 3
+            refused += 1
+        else:
+            for sign, *triple in batch:
+                counts[tuple(triple)] += 1 if sign == "+" else -1
+            counts += Counter()
+        engine._store.check()
+    assert refused > 3
+    assert crew.epochs > 5
+    other = Engine()
+    twin = other.register(text)
+    other.apply([("+", *triple) for triple in counts.elements()])
+    with query.snapshot() as found, twin.snapshot() as expected:
+        assert Counter(map(str, found)) == Counter(map(str, expected))
+    engine.close()
+
+
+@pytest.mark.skipif(not SOAK, reason="ten minutes, in make soak")
+def test_workers_that_meet_in_ever_new_ways():
+    started, seed = time.monotonic(), 10_000
+    while time.monotonic() - started < SOAK_SECONDS:
+        live(seed, 200)
+        seed += 1
