@@ -47,6 +47,7 @@ from triegs.options import (
     check_workers,
 )
 from triegs.reason.sets import RuleSources, read_rules
+from triegs.shared_memory import IS_AVAILABLE
 from triegs.sizes import read_size
 from triegs.sparql.window import EVERY, Window
 from triegs.store.packed import PackedStore
@@ -113,6 +114,8 @@ class Engine(Aggregating, RuleKeeping, Sliding, Uncopied):
             )
         if workers > 1 and store is not None:
             raise StateError("workers apply only to the default store; leave out store")
+        if workers > 1 and not IS_AVAILABLE:
+            raise StateError("several workers need memory files, which only Linux has")
         if memory_limit is not None and store is not None:
             raise StateError(
                 "memory_limit applies only to the default store; configure your own store instead"
@@ -545,6 +548,8 @@ class Engine(Aggregating, RuleKeeping, Sliding, Uncopied):
           being written;
         - ``windows``: the ``watermark``; events that were ``late``, too far ``ahead``, ``refused``,
           ``repeated`` or ``in_gaps``; the number ``pending`` and ``retained``, in ``bytes``;
+        - ``workers``, with several: their number and scheduler, the ``epochs`` that they shared,
+          those ``given_up`` and made by one worker, and the ``hand_off_us`` of a thread;
         - ``aggregates``: of each window aggregate its ``name``, how it is ``kept``, its ``groups``,
           the ``unusable`` events in its window, and ``bytes``, with what it shares;
         - ``rules``, with rules: the number of ``rules`` and ``closures``, their ``facts`` and

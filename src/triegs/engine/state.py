@@ -245,5 +245,7 @@ class EngineState:
             self.aggregating.end()
             self.held.clear()
             self.publications.end()
+            if self.core.crew is not None:
+                self.core.crew.close()
             if self.checkpoint_manager is not None:
                 self.checkpoint_manager.close()

@@ -8,7 +8,7 @@ that read what it writes; otherwise steps share a stage.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -76,7 +76,7 @@ from triegs.maintain.kernels.tables import (
     TARGET_WORDS,
     TOTAL,
 )
-from triegs.maintain.schedulers import Schedule, Scheduler
+from triegs.maintain.schedulers import Schedule, Scheduler, Workers
 from triegs.store.kernels.layout import ARITY, LAYOUT_SHIFT, PLAIN, SLOT_WORDS, SLOTS
 
 BASE = -1  # the number of the step of a base morsel
@@ -108,11 +108,11 @@ class MorselPlan:
     """The plan of a table for some workers, as words; and what Python needs to know of it."""
 
     def __init__(
-        self, table: Words, lists: int, shape_of: Callable[[int], int], workers: int,
-        scheduler: Scheduler, nodes: Sequence[int], stripes: int,
+        self, table: Words, lists: int, shape_of: Callable[[int], int], workers: Workers,
+        scheduler: Scheduler,
     ) -> None:  # fmt: skip
-        self._table, self._shape_of = table, shape_of
-        self.workers, self.stripes, self.lists = workers, stripes, lists
+        self._table, self._shape_of, self._workers = table, shape_of, workers
+        self.stripes, self.lists = workers.stripes, lists
         self.outputs: list[tuple[int, int, int]] = []  # slot, shape, whether it is whole
         self.striped_lists = np.zeros(lists, np.int64)
         self.stages: list[list[Morsel]] = []
@@ -121,11 +121,9 @@ class MorselPlan:
         self._cut_base()
         self._cut_steps()
         self.stages = [stage for stage in self.stages if stage]
-        schedules = [
-            scheduler([each.stripe for each in stage], stripes, workers, nodes)
-            for stage in self.stages
-        ]
-        self.words = self._write(schedules, nodes)
+        self.words = self._write(
+            [scheduler([each.stripe for each in stage], workers) for stage in self.stages]
+        )
 
     # What can be striped
 
@@ -151,13 +149,7 @@ class MorselPlan:
         if not is_striped:
             stage.append(morsel)
             return
-        for stripe in range(self.stripes):
-            stage.append(
-                Morsel(
-                    morsel.kind, morsel.step, morsel.row, morsel.emitted, morsel.order, stripe,
-                    morsel.outputs, morsel.number,
-                )
-            )  # fmt: skip
+        stage += [replace(morsel, stripe=stripe) for stripe in range(self.stripes)]
 
     def _end_level(self, *stages: list[Morsel]) -> None:
         """Add stages, and one that merges what they write."""
@@ -367,8 +359,8 @@ class MorselPlan:
 
     # Words
 
-    def _write(self, schedules: Sequence[Schedule], nodes: Sequence[int]) -> Words:
-        words = [0] * m.PLAN_HEAD
+    def _write(self, schedules: Sequence[Schedule]) -> Words:
+        words, workers = [0] * m.PLAN_HEAD, self._workers.number
 
         def put(at: int, values: Sequence[int]) -> None:
             words[at] = len(words)
@@ -377,7 +369,7 @@ class MorselPlan:
         starts = np.cumsum([0, *map(len, self.stages)]).tolist()
         morsels, count = [each for stage in self.stages for each in stage], starts[-1]
         homes = [home for schedule in schedules for home in schedule.homes]
-        words[m.P_WORKERS], words[m.P_STRIPES] = self.workers, self.stripes
+        words[m.P_WORKERS], words[m.P_STRIPES] = workers, self.stripes
         words[m.P_STAGES], words[m.P_MORSELS] = len(self.stages), count
         words[m.P_OUTPUTS] = len(self.outputs)
         words[m.P_PATIENCE] = max((each.patience for each in schedules), default=0)
@@ -388,26 +380,26 @@ class MorselPlan:
                          len(each.outputs), each.outputs.start, each.number, home)
         ])  # fmt: skip
         put(m.P_ORDERS_AT, [
-            start + number for worker in range(self.workers)
+            start + number for worker in range(workers)
             for start, schedule in zip(starts, schedules, strict=False)
             for number in schedule.orders[worker]
         ])  # fmt: skip
         put(m.P_OUTPUTS_AT, [word for output in self.outputs for word in output])
         put(m.P_LISTS_AT, self.striped_lists.tolist())
-        put(m.P_NODES_AT, nodes)
+        put(m.P_NODES_AT, self._workers.nodes)
         sizes = {
-            m.P_INSIDE: self.workers,
-            m.P_LOGS: m.LOG_WORDS * self.workers,
+            m.P_INSIDE: workers,
+            m.P_LOGS: m.LOG_WORDS * workers,
             m.P_CLAIMS: count,
             m.P_DONE: len(self.stages),
             m.P_OWNERS: len(self.outputs) * self.stripes,
-            m.P_ROOTS: 2 * len(self.outputs) * self.workers,
+            m.P_ROOTS: 2 * len(self.outputs) * workers,
             m.P_MERGED: m.MERGED_WORDS * len(self.outputs),
             m.P_RANGES: m.RANGE_OF_LIST_WORDS * self.lists * self.stripes,
             m.P_EMITTED: m.RANGE_OF_LIST_WORDS * self._emissions * self.stripes,
             m.P_STARTS: (self.stripes + 1) * int(self._table[LABELS]),
-            m.P_FOUND: self.workers,
-            m.P_JOINED: self.workers,
+            m.P_FOUND: workers,
+            m.P_JOINED: workers,
         }
         end = m.STATE_HEAD
         for name, size in sizes.items():

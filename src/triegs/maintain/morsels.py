@@ -2,8 +2,8 @@
 
 A `Crew` belongs to one core. Its workers are threads that run one kernel without the interpreter's
 lock; the thread that updates is worker 0. Each has a mapping of the arena with a header of its own
-(`triegs.store.workers`), and scratch memory of its own. Whatever the crew cannot do, an epoch with a
-fault or without room, is undone, and made again by one worker.
+(`triegs.store.workers`), and scratch memory of its own. Whatever the crew cannot do, such as an
+epoch with a fault or without room, is undone, and made again by one worker.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from triegs.maintain.kernels.tables import COUNTER_WORDS, ENTRY_WORDS
 from triegs.maintain.kernels.work import BUFFER_WORDS, KEY
 from triegs.maintain.morsel_plan import MorselPlan, find_slot
 from triegs.maintain.relations import make_work
-from triegs.maintain.schedulers import BY_NAME
+from triegs.maintain.schedulers import BY_NAME, Workers
 from triegs.maintain.tables import Table
 from triegs.store.kernels.layout import LOG_FULL
 from triegs.store.kernels.stripes import MERGE_WORDS, MOST_WORKERS
@@ -48,7 +48,7 @@ TRIALS = 3  # epochs of a size that are made each way before one is chosen
 TRY_AGAIN = 64  # epochs after which the other way is tried again
 
 
-class Failed(Exception):  # noqa: N818 (never leaves this package)
+class Failed(Exception):
     """The crew could not make an epoch; it changed nothing that an abort does not undo."""
 
 
@@ -187,8 +187,8 @@ class Crew:
         if self._planned is not table or self._plan is None:
             lists = (words - COUNTER_WORDS * len(table.steps)) // 2
             self._plan = MorselPlan(
-                table.words, lists, self._find_shape, self.workers, BY_NAME[self.scheduler],
-                self.nodes, self.stripes,
+                table.words, lists, self._find_shape,
+                Workers(self.workers, self.stripes, self.nodes), BY_NAME[self.scheduler],
             )  # fmt: skip
             self._planned = table
             jitter = self._state[m.S_JITTER]
@@ -225,7 +225,7 @@ class Crew:
         state[at : at + len(logs)] = logs
 
     def _run_once(self, plan: MorselPlan, flat: Words, table: Table, graph_of: Words) -> bool:
-        """Run all workers until the epoch is done or has stopped; false if it waits for verdicts."""
+        """Run all workers until the epoch is done or stops; false if it waits for verdicts."""
         state, store, inside = self._state, self._store, int(plan.words[m.P_INSIDE])
         self._ticket += 1
         state[m.S_TICKET] = self._ticket

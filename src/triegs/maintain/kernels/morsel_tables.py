@@ -73,11 +73,11 @@ O_SLOT, O_SHAPE, O_IS_WHOLE = range(3)
 OUTPUT_WORDS = 3
 
 # The state. Beside these words: whether each worker is inside; addresses and sizes of its log and
-# pool; a claim for each morsel; the number of morsels done in each stage; for each stripe of an output 1 plus its worker;
-# the root and the difference of tuples of each worker and output; of each output whether it is
-# merged, its root and its number of tuples; where each stripe of a list is; where emissions are;
-# where the entries of each stripe of a label begin; for each worker the number of updates that it
-# refused, and whether it has begun.
+# pool; a claim for each morsel; the number of morsels done in each stage; for each stripe of an
+# output 1 plus its worker; the root and the difference of tuples of each worker and output; of each
+# output whether it is merged, its root and its number of tuples; where each stripe of a list is;
+# where emissions are; where the entries of each stripe of a label begin; for each worker the number
+# of updates that it refused, and whether it has begun.
 (
     S_OPEN,  # whether morsels may be claimed: NOT_YET, OPEN or CLOSED
     S_TICKET,  # the number of this run, so that nobody who is late joins another one

@@ -48,8 +48,8 @@ from triegs.store.kernels.layout import (
 from triegs.store.kernels.shared import make_page
 from triegs.store.kernels.trie import trie_get
 
-# What a worker needs of each class for an epoch, by the last ones; then the unused words that it must
-# have at least, and those that it is given if it has not.
+# What a worker needs of each class for an epoch, by the last ones; then the unused words that it
+# must have at least, and those that it is given if it has not.
 LEAST_WORDS, GIVEN_WORDS = CLASSES, CLASSES + 1
 NEED_WORDS = CLASSES + 2
 LEAST_NEED = 16
@@ -169,7 +169,7 @@ def release_worker(words: Words, worker: Words, holds: Words) -> None:
 
 @short_kernel
 def abort_worker(words: Words, worker: Words) -> None:
-    """Leave the list of the nodes that a worker has retired to the arena, which aborts the epoch."""
+    """Leave a worker's list of retired nodes to the arena, which aborts the epoch."""
     first = take_fresh(worker)
     if first == 0:
         return
