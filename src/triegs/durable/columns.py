@@ -44,6 +44,8 @@ class RecordBuffer:
         self._body = whole[BEFORE // ALIGNED :]
         self._halves = self._body.view(np.int32)
         self._octets = self._body.view(np.uint8)
+        #: Of all of it.
+        self.address = int(whole.ctypes.data)
 
     def take(self, words: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         """Memory for at least that many words, and the same by half words and by bytes."""

@@ -28,6 +28,7 @@ from triegs.durable.columns import (
     pack,
     write_fields,
 )
+from triegs.durable.direct import DirectRecords
 from triegs.durable.frames import FRAME_SIZE
 from triegs.durable.log import Log
 from triegs.durable.terms import Definer
@@ -122,6 +123,7 @@ class Journal:
         self._terms = Definer(words, "term")
         self._identities = Definer(identities, "identity")
         self._rows = RecordBuffer()
+        self._direct = DirectRecords(log, words, self._terms, limit)
         words.on_free.append(self._terms.forget)
         identities.on_free.append(self._identities.forget)
 
@@ -196,6 +198,15 @@ class Journal:
         """The `record` of an epoch of rows. Every epoch comes here, after kernels that leave little
         of the interpreter in the caches: so the usual record is written with few calls.
         """
+        if len(rows) <= FEW_ROWS and not any(self._noted.values()):
+            self._begin_record()
+            segment, self._segment = self._segment, 0
+            self._is_refused = True
+            written = self._direct.write(Kind.APPLY, epoch, rows, strict, time, malformed)
+            if written is not None:
+                self._is_refused = False
+                return Recording(self, written, segment, NO_NOTES)
+            self._segment = segment
         columns = self.describe_rows(rows)
         buffer = columns.record
         if buffer is None or any(self._noted.values()):

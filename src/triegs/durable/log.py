@@ -10,13 +10,13 @@ Guarantees for a record, after `append` returned:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from threading import Condition, Event, Lock, RLock, Thread
 from time import perf_counter
-from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 
 from triegs.closing import Closing
 from triegs.durable.files import File, Files
@@ -30,6 +30,7 @@ from triegs.durable.frames import (
     make_header,
     read_frame,
 )
+from triegs.durable.row_record import FILE, OFFSET, ROOM, SEQUENCE
 from triegs.durable.segments import Segment, name_segment, verify
 from triegs.errors import LogDamaged, LogFailed, StateError
 
@@ -255,6 +256,42 @@ class Log(Closing):
             self._is_due = True
             self._due.set()
         return sequence
+
+    def append_directly(
+        self, told: memoryview, write: Callable[..., int], *arguments: Any
+    ) -> int | None:
+        """Like `append`, of a record that `write` writes, see `triegs.durable.row_record`: it gets
+        these arguments, and is told where by words. It returns the size; 0 if it wrote nothing, and
+        a negative number if perhaps a part of the record.
+
+        None if there is no record: `append` is to be called instead, which also finds out what is
+        wrong.
+        """
+        if self._is_full or self._policy == "always":
+            return None
+        with self._lock:
+            file = self._file
+            last, begin, _ = self._tail
+            if self._closed or self._broken or self._unsettled or file.number < 0:
+                return None
+            told[FILE], told[SEQUENCE] = file.number, last + 1
+            told[OFFSET], told[ROOM] = begin, self._reserved
+            self._unsettled = True
+            size = write(*arguments)
+            if size <= 0:
+                self._unsettled = size < 0
+                return None
+            end = begin + size
+            file.follow(size)
+            self._tail = Tail(last + 1, end, begin)
+            self._unsettled = False
+            self._is_full = end >= self._segment_bytes
+            self._records += 1
+            self._bytes += size
+        if self._thread and not self._is_due:
+            self._is_due = True
+            self._due.set()
+        return last + 1
 
     def prepare(self) -> int:
         """The first sequence number of the segment of the next record; a new segment if the newest

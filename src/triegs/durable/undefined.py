@@ -6,8 +6,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from triegs.jit.jit import kernel, short_kernel
-from triegs.jit.words import Words
+from triegs.jit.jit import inlined, kernel, short_kernel
+from triegs.jit.words import Words, bit, load, store
 from triegs.terms.arrays import INTEGER, Bytes
 from triegs.terms.spelling import copy_bytes
 
@@ -16,16 +16,35 @@ from triegs.terms.spelling import copy_bytes
 ROOM = 10
 
 
-@kernel
-def find_undefined(ids: Words, defined: NDArray[Any], found: Words) -> int:
-    """Find the terms that need a definition, each once; -1 is no term. Returns how many.
-
-    `defined` has by id whether the segment defines it.
+@inlined
+def define_term(defined: Words, term: int) -> bool:
+    """Note that the segment defines a term; returns whether it did not before. `defined` has a bit
+    for each id.
     """
+    word = load(defined, term >> 6)
+    if (word >> (term & 63)) & 1:
+        return False
+    store(defined, term >> 6, word | bit(term & 63))
+    return True
+
+
+@inlined
+def forget_term(defined: Words, term: int) -> None:
+    store(defined, term >> 6, load(defined, term >> 6) & ~bit(term & 63))
+
+
+@short_kernel
+def forget_terms(defined: Words, ids: Words) -> None:
+    for term in ids:
+        forget_term(defined, term)
+
+
+@kernel
+def find_undefined(ids: Words, defined: Words, found: Words) -> int:
+    """Find the terms that need a definition, each once; -1 is no term. Returns how many."""
     count = 0
     for term in ids:
-        if term >= 0 and not defined[term]:
-            defined[term] = 1
+        if term >= 0 and define_term(defined, term):
             found[count] = term
             count += 1
     return count
@@ -33,7 +52,7 @@ def find_undefined(ids: Words, defined: NDArray[Any], found: Words) -> int:
 
 @short_kernel
 def write_rows(
-    rows: Words, spans: Words, defined: NDArray[Any], body: Words, halves: NDArray[Any]
+    rows: Words, spans: Words, defined: Words, body: Words, halves: NDArray[Any]
 ) -> tuple[int, int, int]:
     """Write three 32-bit numbers per row, and then the values and the ids of the integers that need
     a definition, each once. `halves` is `body` by half words.
@@ -54,8 +73,7 @@ def write_rows(
         halves[3 * row + 2] = rows[row, 3]
         for column in range(1, 4):
             term = rows[row, column]
-            if not defined[term]:
-                defined[term] = 1
+            if define_term(defined, term):
                 if spans[term, 1] == INTEGER:
                     body[values + count] = spans[term, 0]
                     count += 1
