@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import resource
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -248,6 +250,13 @@ class PowerFile:
     def size(self) -> int:
         return len(self._content.seen)
 
+    @property
+    def number(self) -> int:
+        return -1
+
+    def follow(self, written: int) -> None:
+        raise NotImplementedError  # there is no descriptor
+
     def reserve(self, size: int) -> None:
         """Size and content stay, so a loss of power has nothing to lose; a crash leaves nothing."""
         if fault := self._operate():
@@ -301,3 +310,14 @@ def read_all(directory: Path) -> dict[Path, bytes]:
     """The files of a directory on the real disk, without the lock."""
     found = (path for path in directory.rglob("*") if path.is_file() and path.name != LOCK)
     return {path: path.read_bytes() for path in found}
+
+
+@contextmanager
+def room(size: int | None) -> Iterator[None]:
+    """No file may be longer: the system refuses further bytes, as a full disk does."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft if size is None else size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -1,129 +1,173 @@
-"""The usual record of an epoch of rows, which one call of a kernel lays out and writes."""
+"""The usual records, each of which one call of a kernel lays out and writes.
+
+They have few fields, rows whose terms are short, and a file of the operating system. All others are
+written by `triegs.durable.log.Log.append`, with the same bytes.
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
 import numpy as np
 
-from numpy.typing import NDArray
-
-from triegs.durable.columns import ALIGNED, BEFORE, WRITTEN, RecordBuffer
+from triegs.durable.columns import ALIGNED
 from triegs.durable.files import find_write
 from triegs.durable.frames import FRAME_MAGIC, FRAME_SIZE, find_checksum
 from triegs.durable.log import Log
-from triegs.durable.row_record import (
-    ALL_END,
-    BEFORE as BEFORE_WORDS,
+from triegs.durable.record_kernel import (
+    BEFORE,
     BUFFER,
     CHECKSUM,
+    CODES,
+    COMMON_END,
     END,
     EPOCH,
-    FILE,
+    FIELD,
     INTEGERS,
     INTEGERS_END,
     KIND,
     LENGTH,
     MAGIC,
-    MALFORMED,
-    OFFSET,
     OFFSETS,
     RECORD_WORDS,
-    ROOM,
     ROWS,
-    SEQUENCE,
     SPACE,
     TEMPLATE,
     TEXT,
     TEXTS,
     TEXTS_END,
-    TIME,
     WRITE,
     write_record,
 )
-from triegs.durable.terms import TEXT_ROOM, Definer
-from triegs.durable.undefined import ROOM as ROW_ROOM
+from triegs.durable.terms import Definer
+from triegs.durable.undefined import ROOM
 from triegs.jit.words import Words
 from triegs.terms.dictionary import Dictionary
 
-LEAST_WORDS, WORDS_PER_ROW = 256, ROW_ROOM + TEXT_ROOM
-
-CODED = 8  # words whose numbers are in a text
-DIGITS = 20  # of a number, at most
+#: Records with more rows are not worth the memory that is kept for the next one.
+MOST_ROWS = 10_000
+# Words for the arrays of a record: for any, and for each row, whose terms may be new.
+LEAST_WORDS, ROW_WORDS = 256, ROOM + 16
+#: Bytes for what precedes the arrays.
+TEXT_BYTES = 1024
+DIGITS = 20  # of a number, with its sign
+LONGEST = TEXT_BYTES - FRAME_SIZE - ALIGNED  # text
+MOST_TEMPLATES = 64
+NO_ROWS: Words = np.empty((0, 4), np.int64)
+NO_TIMES: Words = np.empty(0, np.int64)
+#: Values of fields that are in the template.
+PLAIN = (bool, str, type(None))
 
 
 class DirectRecords:
-    """Writes records of rows; `count` is their number so far."""
+    """Writes the usual records; `count` is their number so far."""
 
     def __init__(self, log: Log, words: Dictionary, terms: Definer, limit: int | None) -> None:
         self.count = 0
         self._log = log
         self._words = words
         self._terms = terms
-        self._limit = "" if limit is None else f', "limit": {limit}'
-        self._buffer = RecordBuffer()
+        self._limit = limit
         self._told = np.zeros(RECORD_WORDS, np.int64)
-        told = self._numbers = self._told.data
+        told = self._told_words = self._told.data  # a memoryview is faster for single words
         told[MAGIC] = int.from_bytes(FRAME_MAGIC, "little")
         told[CHECKSUM], told[WRITE] = find_checksum(), find_write()
-        told[BEFORE_WORDS] = BEFORE // ALIGNED
-        self._is_possible = told[CHECKSUM] != 0 and told[WRITE] != 0
-        self._templates: dict[tuple[bool, bool], NDArray[np.uint8]] = {}
-        self._template: tuple[bool, bool] | None = None
+        told[BEFORE] = TEXT_BYTES // ALIGNED
+        self.is_possible = told[CHECKSUM] != 0 and told[WRITE] != 0
+        self._buffer = np.empty(0, np.int64)
+        self._text = np.empty(TEXT_BYTES // ALIGNED, np.int64)
+        told[TEXT] = int(self._text.ctypes.data)
+        #: What the template is for: kind, columns, and fields, with `int` in place of numbers.
+        self._shape: list[Any] = []
+        self._templates: dict[tuple[Any, ...], Template] = {}
 
     def write(
-        self, kind: int, epoch: int, rows: Words, strict: bool, time: int | None, malformed: int
-    ) -> int | None:
-        """Write the record of an epoch; returns its sequence number, or None if there is none."""
-        if not self._is_possible:
+        self, kind: int, epoch: int, fields: Mapping[str, Any], rows: Words = NO_ROWS,
+        times: Words = NO_TIMES,
+    ) -> int | None:  # fmt: skip
+        """Write a record; returns its sequence number, or None if it is not a usual one."""
+        if not self.is_possible:
             return None
-        told = self._numbers
-        is_timed = time is not None
-        if (strict, is_timed) != self._template:
-            self._choose(strict, is_timed)
-        told[EPOCH], told[KIND], told[MALFORMED] = epoch, kind, malformed
-        if is_timed:
-            told[TIME] = time
-        size = LEAST_WORDS + WORDS_PER_ROW * len(rows)
-        if size > told[SPACE]:
-            self._grow(size)
+        told, at = self._told_words, FIELD
+        shape: list[Any] = [kind, rows is not NO_ROWS, times is not NO_TIMES]
+        for value in fields.values():
+            kind_of_value = type(value)
+            if kind_of_value is int and at < ROWS:
+                told[at] = value
+                at += 1
+                shape.append(int)
+            elif kind_of_value in PLAIN:
+                shape.append(value)
+            else:
+                return None
+        if shape != self._shape and not self._choose(shape, fields):
+            return None
+        told[EPOCH], told[KIND] = epoch, kind
+        size = LEAST_WORDS + ROW_WORDS * len(rows)
+        if told[SPACE] < size:
+            self._buffer = np.empty(TEXT_BYTES // ALIGNED + size, np.int64)
+            told[BUFFER], told[SPACE] = int(self._buffer.ctypes.data), size
         words = self._words.arrays
         sequence = self._log.append_directly(
-            told, write_record, self._told, rows, words.spans, words.heap, self._terms.find_defined()
-        )
+            told, write_record, self._told, rows, times, words.spans, words.heap,
+            self._terms.find_defined(),
+        )  # fmt: skip
         if sequence is not None:
             self.count += 1
         return sequence
 
-    def _grow(self, size: int) -> None:
-        told = self._numbers
-        told[SPACE] = len(self._buffer.take(size)[0])
-        told[BUFFER] = self._buffer.address
-
-    def _choose(self, strict: bool, is_timed: bool) -> None:
-        told = self._numbers
-        ends = []
-        whole = ""
-        for part in write_template(self._limit, strict, is_timed):
-            whole += part
-            ends.append(len(whole))
-        told[ALL_END], told[INTEGERS_END], told[TEXTS_END], told[END] = ends
-        encoded = whole.encode()
-        assert len(encoded) + CODED * DIGITS <= BEFORE - FRAME_SIZE - 2*ALIGNED
-        room = np.zeros(2 * BEFORE, np.uint8)
-        room[:len(encoded)] = np.frombuffer(encoded, np.uint8)
-        self._templates[strict, is_timed] = room
-        told[TEMPLATE] = room.ctypes.data
-        told[TEXT] = told[TEMPLATE] + BEFORE
-        self._template = strict, is_timed
+    def _choose(self, shape: list[Any], fields: Mapping[str, Any]) -> bool:
+        """Take the template for records of a shape; returns whether there is one."""
+        template = self._templates.get(tuple(shape))
+        if template is None:
+            template = Template(write_template(fields, self._limit, shape[1], shape[2]))
+            if not template.fits:
+                return False
+            if len(self._templates) == MOST_TEMPLATES:
+                self._templates.clear()
+            self._templates[tuple(shape)] = template
+        told = self._told_words
+        told[TEMPLATE] = template.address
+        told[COMMON_END], told[INTEGERS_END], told[TEXTS_END], told[END] = template.ends
+        self._shape = shape
+        return True
 
 
-def write_template(limit: str, strict: bool, is_timed: bool) -> tuple[str, ...]:
-    """The parts of the text of a record, with codes for numbers."""
-    time = chr(TIME) if is_timed else "null"
+class Template:
+    """The text of a record, with codes for its numbers; `ends` are those of its parts."""
+
+    def __init__(self, parts: Sequence[str]) -> None:
+        text = "".join(parts)
+        self.ends = tuple(accumulate(map(len, parts)))
+        self.fits = len(text) + DIGITS * sum(each < chr(CODES) for each in text) <= LONGEST
+        # JSON is written in ASCII, with escapes for bytes that could be codes.
+        self._bytes = np.frombuffer(text.encode("ascii"), np.uint8)
+        self.address = int(self._bytes.ctypes.data)
+
+
+def write_template(
+    fields: Mapping[str, Any], limit: int | None, has_rows: bool, has_times: bool
+) -> Sequence[str]:
+    """The parts of a template, see `triegs.durable.record_kernel`."""
+    always = {} if limit is None else {"limit": json.dumps(limit)}
+    numbers = map(chr, range(FIELD, ROWS))
+    values = {
+        "epoch": chr(EPOCH), **always,
+        **{k: next(numbers) if type(v) is int else json.dumps(v) for k, v in fields.items()},
+    }  # fmt: skip
+    begin = f"[{{{', '.join(f'{json.dumps(k)}: {v}' for k, v in values.items())}}},["
+    if not has_rows:
+        return begin, "", "", "]]"
+    rows, integers, texts = chr(ROWS), chr(INTEGERS), chr(TEXTS)
     return (
-        f'[{{"epoch": {chr(EPOCH)}{limit}, "strict": {WRITTEN[strict]}, "time": {time}, '
-        f'"malformed": {chr(MALFORMED)}}},[["rows","<i4",[{chr(ROWS)}, 3]]',
-        f',["term_integers","<i8",[{chr(INTEGERS)}]],["term_integer_ids","<i4",[{chr(INTEGERS)}]]',
-        f',["term_text_ids","<i4",[{chr(TEXTS)}]],["term_offsets","<i8",[{chr(OFFSETS)}]]'
-        f',["term_texts","|u1",[{chr(LENGTH)}]]',
-        "]]",
+        f'{begin}["rows","<i4",[{rows}, 3]]',
+        f',["term_integers","<i8",[{integers}]],["term_integer_ids","<i4",[{integers}]]',
+        (
+            f',["term_text_ids","<i4",[{texts}]],["term_offsets","<i8",[{chr(OFFSETS)}]]'
+            f',["term_texts","|u1",[{chr(LENGTH)}]]'
+        ),
+        f',["times","<i8",[{rows}]]]]' if has_times else "]]",
     )

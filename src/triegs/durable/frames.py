@@ -103,17 +103,6 @@ def make_frame(sequence: int, kind: int, parts: Sequence[Buffer]) -> tuple[list[
     return [opening + checked, *behind], FRAME_SIZE + length + len(zeros)
 
 
-def frame_whole(sequence: int, kind: int, frame: memoryview) -> None:
-    """Write the head of a frame into its first `FRAME_SIZE` bytes, before a payload of a multiple
-    of 8 bytes. Cost: one checksum.
-    """
-    length = len(frame) - FRAME_SIZE
-    if length > LONGEST:
-        raise ValueError(f"a record has at most {LONGEST} bytes, not {length}")
-    CHECKED.pack_into(frame, OPENING.size, sequence, kind, length)
-    OPENING.pack_into(frame, 0, FRAME_MAGIC, crc32(frame[OPENING.size :]))
-
-
 def read_frame(data: memoryview, start: int) -> Frame:
     """The frame at an offset. Cost: one checksum over it."""
     if len(data) < start + FRAME_SIZE:

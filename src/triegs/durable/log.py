@@ -25,12 +25,11 @@ from triegs.durable.frames import (
     HEADER,
     MARK,
     FrameError,
-    frame_whole,
     make_frame,
     make_header,
     read_frame,
 )
-from triegs.durable.row_record import FILE, OFFSET, ROOM, SEQUENCE
+from triegs.durable.record_kernel import FILE, OFFSET, ROOM, SEQUENCE
 from triegs.durable.segments import Segment, name_segment, verify
 from triegs.errors import LogDamaged, LogFailed, StateError
 
@@ -218,80 +217,67 @@ class Log(Closing):
         """
         if not 0 <= kind < GOES_ON:
             raise ValueError(f"the kind of a record must be from 0 to {GOES_ON - 1}, not {kind}")
-        sequence = self._tail.last + 1
-        frame, size = make_frame(sequence, kind, parts)
-        return self._append(sequence, frame, size)
-
-    def append_whole(self, kind: int, frame: memoryview) -> int:
-        """Like `append`, of a record whose parts are together, and a multiple of 8 bytes: after
-        `FRAME_SIZE` bytes, which are overwritten.
-        """
-        sequence = self._tail.last + 1
-        frame_whole(sequence, kind, frame)
-        return self._append(sequence, (frame,), len(frame))
-
-    def _append(self, sequence: int, frame: Sequence[Buffer], size: int) -> int:
-        # Every epoch comes here: so most conditions are tested before a call.
         if self._is_full:
             self.rotate()
+        sequence = self._tail.last + 1
+        frame, size = make_frame(sequence, kind, parts)
         with self._lock:
-            if self._closed or self._broken:
-                self._check()
-            begin = self._settle() if self._unsettled else self._tail.end
-            end = begin + size
+            self._check()
+            end = self._settle() + size
             try:
                 if end > self._reserved:
                     self._reserve(end)
                 self._write(frame)
             except OSError as error:
                 raise LogFailed(f"a record was not written to {self._folder}: {error}") from error
-            self._tail = Tail(sequence, end, begin)
-            self._unsettled = False
-            self._is_full = end >= self._segment_bytes
-            self._records += 1
-            self._bytes += size
-        if self._policy == "always":
-            self._sync_appended()
-        elif self._thread and not self._is_due:
-            self._is_due = True
-            self._due.set()
+            self._follow(sequence, size)
+        self._sync_in_time()
         return sequence
 
     def append_directly(
         self, told: memoryview, write: Callable[..., int], *arguments: Any
     ) -> int | None:
-        """Like `append`, of a record that `write` writes, see `triegs.durable.row_record`: it gets
-        these arguments, and is told where by words. It returns the size; 0 if it wrote nothing, and
-        a negative number if perhaps a part of the record.
+        """Like `append`, of a record that `write` writes, see `triegs.durable.record_kernel`: it
+        gets these arguments, and is told where by words. It returns the size; 0 if it wrote
+        nothing, and a negative number if perhaps a part of the record.
 
-        None if there is no record: `append` is to be called instead, which also finds out what is
-        wrong.
+        None if there is no record. `append` is to be called then, which finds out what is wrong.
         """
-        if self._is_full or self._policy == "always":
+        if self._is_full:
             return None
         with self._lock:
-            file = self._file
-            last, begin, _ = self._tail
-            if self._closed or self._broken or self._unsettled or file.number < 0:
+            number = self._file.number
+            if self._closed or self._broken or self._unsettled or number < 0:
                 return None
-            told[FILE], told[SEQUENCE] = file.number, last + 1
-            told[OFFSET], told[ROOM] = begin, self._reserved
+            last, end, _ = self._tail
+            told[FILE], told[SEQUENCE], told[OFFSET] = number, last + 1, end
+            told[ROOM] = self._reserved
             self._unsettled = True
             size = write(*arguments)
             if size <= 0:
                 self._unsettled = size < 0
                 return None
-            end = begin + size
-            file.follow(size)
-            self._tail = Tail(last + 1, end, begin)
-            self._unsettled = False
-            self._is_full = end >= self._segment_bytes
-            self._records += 1
-            self._bytes += size
-        if self._thread and not self._is_due:
+            self._file.follow(size)
+            self._follow(last + 1, size)
+        self._sync_in_time()
+        return last + 1
+
+    def _follow(self, sequence: int, size: int) -> None:
+        """A record of so many bytes was written after the tail."""
+        begin = self._tail.end
+        self._tail = Tail(sequence, begin + size, begin)
+        self._unsettled = False
+        self._is_full = begin + size >= self._segment_bytes
+        self._records += 1
+        self._bytes += size
+
+    def _sync_in_time(self) -> None:
+        """A record was written: follow the policy."""
+        if self._policy == "always":
+            self._sync_appended()
+        elif self._thread and not self._is_due:
             self._is_due = True
             self._due.set()
-        return last + 1
 
     def prepare(self) -> int:
         """The first sequence number of the segment of the next record; a new segment if the newest

@@ -151,8 +151,8 @@ class Epochs:
         if state.journal is None:
             version, refused = self._apply_rows(rows, strict)
         else:
-            record = state.journal.record_rows
-            with record(state.epoch, rows, strict, time, len(malformed)):
+            fields = {"strict": strict, "time": time, "malformed": len(malformed)}
+            with state.journal.record_rows(state.epoch, rows, fields):
                 version, refused = self._apply_rows(rows, strict)
         return self.conclude(batch, Epoch(version, refused))
 

@@ -53,8 +53,7 @@ class TimedEvents:
             if journal is None:
                 return windows.push(found, stream)
             fields = {"stream": stream, "given": found.given}
-            described = journal.describe_events(found)
-            with journal.record(Kind.PUSH, state.epoch, fields, described):
+            with journal.record_events(state.epoch, found, fields):
                 return windows.push(found, stream)
         except BaseException:
             state.drop_notes()

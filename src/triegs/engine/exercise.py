@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from triegs.durable.direct import DirectRecords
 from triegs.durable.terms import Definer
 from triegs.errors import InvalidUpdate, MemoryLimitReached
 from triegs.events.updates import encode_table
@@ -112,7 +113,20 @@ def _run_terms() -> None:
         words.collect(2)
         Definer(words, "term").define(np.array([0]))
         Definer(words, "term").write_rows(rows)
+        log: Any = LogWithoutRoom()
+        definer = Definer(words, "term")
+        DirectRecords(log, words, definer, None).write(
+            0, 0, {}, rows, np.zeros(len(rows), np.int64)
+        )
+        definer.forget(np.array([0]))
     words.check()
+
+
+class LogWithoutRoom:
+    """Lays out a record and does not write it."""
+
+    def append_directly(self, _: Any, write: Callable[..., int], *arguments: Any) -> None:
+        write(*arguments)
 
 
 def _run_values(words: Dictionary, rows: Words) -> None:

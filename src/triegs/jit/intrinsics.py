@@ -281,8 +281,10 @@ class Folding:
         return self._builder.xor(self._builder.xor(low, high), more)
 
     def shift(self, block: Any, bits: int) -> Any:
+        """To the right."""
         whole = self._builder.bitcast(block, ir.IntType(128))
-        shifted = self._builder.lshr(whole, ir.Constant(whole.type, bits))
+        move = self._builder.lshr if bits > 0 else self._builder.shl
+        shifted = move(whole, ir.Constant(whole.type, abs(bits)))
         return self._builder.bitcast(shifted, self.PAIR)
 
     def reduce(self, block: Any) -> Any:
@@ -297,24 +299,28 @@ class Folding:
         return builder.lshr(pair, ir.Constant(WORD, 32))
 
     def build(self, size: Any) -> Any:
-        """The checksum of a number of bytes that is a multiple of 8, and at least 64."""
+        """The checksum of a number of bytes that is a multiple of 8, and at least 16."""
         builder = self._builder
         word = partial(ir.Constant, WORD)
-        blocks = [cgutils.alloca_once(builder, self.PAIR) for _ in range(self.LANES)]
-        # Zeros before the first word, if there is an odd number of words, change nothing. The first
-        # bits are inverted; those of the result are, too.
+        make: Any = cgutils.alloca_once  # untyped
+        blocks = [make(builder, self.PAIR) for _ in range(self.LANES)]
+        # The first bits are inverted; those of the result are, too.
+        first = builder.xor(self.load(word(0)), ir.Constant(self.PAIR, (self.LOW, 0)))
+        # Zeros before the first word change nothing: one, if the number of words is odd, and whole
+        # blocks, if there are few.
         is_odd = builder.trunc(builder.lshr(size, word(3)), ir.IntType(1))
-        first = self.load(word(0))
-        first = builder.xor(first, ir.Constant(self.PAIR, (self.LOW, 0)))
-        whole = builder.bitcast(first, ir.IntType(128))
-        late = builder.bitcast(
-            builder.shl(whole, ir.Constant(whole.type, 64)), self.PAIR
-        )
-        builder.store(builder.select(is_odd, late, first), blocks[0])
+        first = builder.select(is_odd, self.shift(first, -64), first)
         at = builder.select(is_odd, word(8), word(16))
+        is_short = builder.icmp_unsigned("<", size, word(16 * self.LANES))
+        zeros = ir.Constant(self.PAIR, (0, 0))
+        ahead = [first]
         for lane in range(1, self.LANES):
-            builder.store(self.load(builder.add(at, word(16 * (lane - 1)))), blocks[lane])
-        begin = builder.add(at, word(16 * (self.LANES - 1)))
+            offset = builder.add(at, word(16 * (lane - 1)))
+            ahead.append(self.load(builder.select(is_short, word(0), offset)))
+        alone = [zeros] * (self.LANES - 1) + [first]
+        for block, short, long in zip(blocks, alone, ahead, strict=True):
+            builder.store(builder.select(is_short, short, long), block)
+        begin = builder.select(is_short, at, builder.add(at, word(16 * (self.LANES - 1))))
         rounds = builder.lshr(builder.sub(size, begin), word(6))
         end = builder.add(begin, builder.shl(rounds, word(6)))
         with cgutils.for_range_slice(builder, begin, end, word(64), WORD) as (offset, _):

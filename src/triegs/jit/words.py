@@ -210,7 +210,7 @@ WRITE = ctypes.CFUNCTYPE(
 
 @compiled_as(intrinsics.checksum_bytes)
 def checksum_bytes(function: int, start: int, size: int) -> int:
-    """The CRC-32 of so many bytes at an address: a multiple of 8, and at least 64.
+    """The CRC-32 of so many bytes at an address: a multiple of 8, and at least 16.
 
     Unless the processor has an instruction that helps, a function at another address computes it.
     """
