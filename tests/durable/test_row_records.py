@@ -299,8 +299,8 @@ def test_a_log_that_is_synced_meanwhile(tmp_path):
         assert (engine.metrics()["updates"], engine.epoch) == seen
 
 
-#: Updates a directory, and tells after each call how many updates there were; dies when a kernel has
-#: written so many records, before the log has noted the last one.
+#: Updates a directory, and tells after each call how many updates there were; dies when a kernel
+#: has written so many records, before the log has noted the last one.
 PROGRAM = """
 import os, signal, sys
 from triegs import Engine
