@@ -32,6 +32,7 @@ from triegs.durable.record_kernel import (
     LENGTH,
     MAGIC,
     OFFSETS,
+    PATIENCE,
     RECORD_WORDS,
     ROWS,
     SPACE,
@@ -45,6 +46,7 @@ from triegs.durable.record_kernel import (
 from triegs.durable.terms import Definer
 from triegs.durable.undefined import ROOM
 from triegs.jit.words import Words
+from triegs.maintain.pace import Pace
 from triegs.terms.dictionary import Dictionary
 
 #: Records with more rows are not worth the memory that is kept for the next one.
@@ -56,6 +58,9 @@ TEXT_BYTES = 1024
 DIGITS = 20  # of a number, with its sign
 LONGEST = TEXT_BYTES - FRAME_SIZE - ALIGNED  # text
 MOST_TEMPLATES = 64
+#: A write that took longer has the next one release the lock of the interpreter.
+LONG_NS = 250_000
+TICK_EVERY = 256  # records: then the length of a tick is found again
 NO_ROWS: Words = np.empty((0, 4), np.int64)
 NO_TIMES: Words = np.empty(0, np.int64)
 #: Values of fields that are in the template.
@@ -76,34 +81,32 @@ class DirectRecords:
         told[MAGIC] = int.from_bytes(FRAME_MAGIC, "little")
         told[CHECKSUM], told[WRITE] = find_checksum(), find_write()
         told[BEFORE] = TEXT_BYTES // ALIGNED
+        told[PATIENCE] = -1  # until the length of a tick is known
+        self._pace = Pace()
         self.is_possible = told[CHECKSUM] != 0 and told[WRITE] != 0
         self._buffer = np.empty(0, np.int64)
         self._text = np.empty(TEXT_BYTES // ALIGNED, np.int64)
         told[TEXT] = int(self._text.ctypes.data)
         #: What the template is for: kind, columns, and fields, with `int` in place of numbers.
         self._shape: list[Any] = []
+        #: Those that the words have.
+        self._fields: Mapping[str, Any] | None = None
         self._templates: dict[tuple[Any, ...], Template] = {}
 
     def write(
         self, kind: int, epoch: int, fields: Mapping[str, Any], rows: Words = NO_ROWS,
         times: Words = NO_TIMES,
     ) -> int | None:  # fmt: skip
-        """Write a record; returns its sequence number, or None if it is not a usual one."""
+        """Write a record; returns its sequence number, or None if it is not a usual one.
+
+        Fields that are those of the last record, not just equal ones, are not read again.
+        """
         if not self.is_possible:
             return None
-        told, at = self._told_words, FIELD
-        shape: list[Any] = [kind, rows is not NO_ROWS, times is not NO_TIMES]
-        for value in fields.values():
-            kind_of_value = type(value)
-            if kind_of_value is int and at < ROWS:
-                told[at] = value
-                at += 1
-                shape.append(int)
-            elif kind_of_value in PLAIN:
-                shape.append(value)
-            else:
-                return None
-        if shape != self._shape and not self._choose(shape, fields):
+        told = self._told_words
+        is_known = fields is self._fields and kind == told[KIND]
+        shape = [kind, rows is not NO_ROWS, times is not NO_TIMES]
+        if not is_known and not self._take_fields(fields, shape):
             return None
         told[EPOCH], told[KIND] = epoch, kind
         size = LEAST_WORDS + ROW_WORDS * len(rows)
@@ -116,8 +119,30 @@ class DirectRecords:
             self._terms.find_defined(),
         )  # fmt: skip
         if sequence is not None:
+            if self.count % TICK_EVERY == 0:
+                tick = self._pace.find_tick()
+                told[PATIENCE] = int(LONG_NS * 1e-9 / tick) if tick else -1
             self.count += 1
         return sequence
+
+    def _take_fields(self, fields: Mapping[str, Any], shape: list[Any]) -> bool:
+        """Take the fields of a record, whose shape begins so; returns whether they are usual."""
+        self._fields = None
+        told, at = self._told_words, FIELD
+        for value in fields.values():
+            kind_of_value = type(value)
+            if kind_of_value is int and at < ROWS:
+                told[at] = value
+                at += 1
+                shape.append(int)
+            elif kind_of_value in PLAIN:
+                shape.append(value)
+            else:
+                return False
+        if shape != self._shape and not self._choose(shape, fields):
+            return False
+        self._fields = fields
+        return True
 
     def _choose(self, shape: list[Any], fields: Mapping[str, Any]) -> bool:
         """Take the template for records of a shape; returns whether there is one."""

@@ -20,6 +20,7 @@ from triegs.jit.words import (
     edit_halves,
     edit_words,
     load,
+    read_ticks,
     release_lock,
     store,
     store_half,
@@ -32,12 +33,13 @@ from triegs.terms.arrays import Bytes
 # frame has. The file, the offset of the record, and up to where there is room. Addresses of
 # functions. The address of a buffer, and its words before the arrays and for these. The address of
 # the template; the ends of its parts, which are for all records, for integers, for texts, and for
-# all again; and the address of room for the text.
+# all again; and the address of room for the text. The ticks that the last write took, and those up
+# to which the next one keeps the lock of the interpreter.
 (
     EPOCH, FIELD, FIELD_2, FIELD_3, ROWS, INTEGERS, TEXTS, OFFSETS, LENGTH, MAGIC, SEQUENCE, KIND,
     FILE, OFFSET, ROOM, CHECKSUM, WRITE, BUFFER, BEFORE, SPACE, TEMPLATE, COMMON_END, INTEGERS_END,
-    TEXTS_END, END, TEXT, RECORD_WORDS,
-) = range(27)  # fmt: skip
+    TEXTS_END, END, TEXT, TICKS, PATIENCE, RECORD_WORDS,
+) = range(29)  # fmt: skip
 CODES = 32
 FRAME_WORDS = 3
 # Returned in place of a size: nothing was done, or a part of the record may be written. Either way
@@ -118,9 +120,13 @@ def frame_and_write(told: Words, whole: Words, first: int, size: int) -> int:
     start = load(told, BUFFER) + 8 * first
     store_half(whole, 2 * first, load(told, MAGIC))
     store_half(whole, 2 * first + 1, checksum_bytes(load(told, CHECKSUM), start + 8, size - 8))
-    lock = release_lock()
+    is_long = load(told, TICKS) > load(told, PATIENCE)
+    lock = release_lock() if is_long else 0
+    started = read_ticks()
     written = call_write(load(told, WRITE), load(told, FILE), start, size, begin)
-    take_lock(lock)
+    store(told, TICKS, read_ticks() - started)
+    if is_long:
+        take_lock(lock)
     return size if written == size else TORN
 
 
@@ -137,8 +143,8 @@ def write_record(
     """Write a record of rows ``(change, subject, predicate, object)`` and as many times or none;
     returns its size, `DECLINED` or `TORN`.
 
-    Cost: one pass over the rows, the new terms, a checksum and one system call, during which other
-    threads may run Python.
+    Cost: one pass over the rows, the new terms, a checksum and one system call. Other threads may
+    run Python during that if the last one took long: a lock that changes hands would take longer.
     """
     size = rows.shape[0]
     before, space = load(told, BEFORE), load(told, SPACE)
