@@ -58,8 +58,9 @@ class CheckpointManager:
 
     def begin_if_due(self) -> None:
         """Begin a checkpoint if one is due. Cost: constant while none is."""
-        grown = self._log.bytes - self._since
-        if grown < max(self._least, self._done.get("checkpoint_bytes", 0)):
+        if (grown := self._log.bytes - self._since) < self._least:  # tested first: often true
+            return
+        if grown < self._done.get("checkpoint_bytes", 0):
             return
         if self.is_busy or not self.is_ready():
             return

@@ -189,7 +189,8 @@ class Journal:
     def record_events(self, epoch: int, events: Events, fields: Mapping[str, Any]) -> Recording:
         """The `record` of timed events."""
         rows, times, ids = events.rows, events.times, events.ids
-        if events.kept is None and len(rows) <= MOST_ROWS and not (ids != NO_ID).any():
+        has_ids = len(ids) and (ids != NO_ID).any()
+        if events.kept is None and len(rows) <= MOST_ROWS and not has_ids:
             if not times.flags.writeable:  # the kernel is compiled for arrays that are
                 times = times.copy()
             recording = self._record_directly(Kind.PUSH, epoch, fields, rows, times)

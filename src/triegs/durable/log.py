@@ -30,7 +30,7 @@ from triegs.durable.frames import (
     read_frame,
 )
 from triegs.durable.record_kernel import FILE, OFFSET, ROOM, SEQUENCE
-from triegs.durable.segments import Segment, name_segment, verify
+from triegs.durable.segments import Cut, Segment, find_cut, name_segment, verify
 from triegs.errors import LogDamaged, LogFailed, StateError
 
 if TYPE_CHECKING:
@@ -53,15 +53,6 @@ class Record(NamedTuple):
     sequence: int
     kind: int
     payload: memoryview
-
-
-class Cut(NamedTuple):
-    """What was cut off because a crash had left it incomplete."""
-
-    file: Path
-    offset: int
-    bytes: int
-    reason: str
 
 
 class Found(NamedTuple):
@@ -259,7 +250,8 @@ class Log(Closing):
                 return None
             self._file.follow(size)
             self._follow(last + 1, size)
-        self._sync_in_time()
+        if not self._is_due:  # else the usual policy has nothing to do
+            self._sync_in_time()
         return last + 1
 
     def _follow(self, sequence: int, size: int) -> None:
@@ -603,17 +595,3 @@ class Log(Closing):
             if frame.kind != MARK:
                 sequence = frame.sequence
                 yield Record(first, sequence, frame.kind, frame.payload)
-
-
-def find_cut(segments: list[Segment]) -> Cut | None:
-    """What may be cut off the newest segment; raises on damage."""
-    good_until = segments[0].first - 1 if segments else 0
-    for file, _, last, size, _, _, problem in segments:
-        # A segment that does not belong here has no good records.
-        good_until = last if not problem or problem.offset else good_until
-        if problem and problem.torn:
-            return Cut(file, problem.offset, size - problem.offset, problem.reason)
-        if problem:
-            reason, offset = problem.reason, problem.offset
-            raise LogDamaged(reason, file=file, offset=offset, good_until=good_until)
-    return None
