@@ -189,6 +189,7 @@ def _run_rules(engine: Any) -> None:
 
 def _run_windows(engine: Any) -> None:
     query = engine.register(WINDOWED)
+    engine.push(_make_events(-1).slice(0, 1), STREAM)  # its times are read-only
     engine.push([(-1, 1, A, 1)], STREAM)  # the watermark decides that this is the stream
     engine.advance(to=-1)
     times = [(n, n % 7, A, n % 5) for n in range(FEW)]
