@@ -23,9 +23,13 @@ from triegs.durable.record_kernel import (
     CHECKSUM,
     CODES,
     COMMON_END,
+    DEFINED,
+    DEFINED_SIZE,
     END,
     EPOCH,
     FIELD,
+    HEAP,
+    HEAP_SIZE,
     INTEGERS,
     INTEGERS_END,
     KIND,
@@ -36,10 +40,14 @@ from triegs.durable.record_kernel import (
     RECORD_WORDS,
     ROWS,
     SPACE,
+    SPANS,
+    SPANS_SIZE,
     TEMPLATE,
     TEXT,
     TEXTS,
     TEXTS_END,
+    TIMES,
+    TIMES_SIZE,
     WRITE,
     write_record,
 )
@@ -47,6 +55,7 @@ from triegs.durable.terms import Definer
 from triegs.durable.undefined import ROOM
 from triegs.jit.words import Words
 from triegs.maintain.pace import Pace
+from triegs.terms.arrays import Arrays
 from triegs.terms.dictionary import Dictionary
 
 #: Records with more rows are not worth the memory that is kept for the next one.
@@ -89,6 +98,9 @@ class DirectRecords:
         told[TEXT] = int(self._text.ctypes.data)
         #: What the template is for: kind, columns, and fields, with `int` in place of numbers.
         self._shape: list[Any] = []
+        # What the words have the addresses of; kept, so that it stays there.
+        self._arrays: Arrays | None = None
+        self._defined = NO_TIMES
         #: Those that the words have.
         self._fields: Mapping[str, Any] | None = None
         self._templates: dict[tuple[Any, ...], Template] = {}
@@ -113,11 +125,12 @@ class DirectRecords:
         if told[SPACE] < size:
             self._buffer = np.empty(TEXT_BYTES // ALIGNED + size, np.int64)
             told[BUFFER], told[SPACE] = int(self._buffer.ctypes.data), size
-        words = self._words.arrays
-        sequence = self._log.append_directly(
-            told, write_record, self._told, rows, times, words.spans, words.heap,
-            self._terms.find_defined(),
-        )  # fmt: skip
+        if self._words.arrays is not self._arrays:
+            self._follow_arrays()
+        told[TIMES_SIZE] = 0
+        if times is not NO_TIMES:
+            told[TIMES], told[TIMES_SIZE] = int(times.ctypes.data), len(times)
+        sequence = self._log.append_directly(told, write_record, self._told, rows)
         if sequence is not None:
             if self.count % TICK_EVERY == 0:
                 tick = self._pace.find_tick()
@@ -143,6 +156,16 @@ class DirectRecords:
             return False
         self._fields = fields
         return True
+
+    def _follow_arrays(self) -> None:
+        """The dictionary has other arrays."""
+        self._arrays = arrays = self._words.arrays
+        # At least as long as it has to be for as long as the dictionary has these arrays.
+        self._defined = defined = self._terms.find_defined()
+        told = self._told_words
+        told[SPANS], told[SPANS_SIZE] = int(arrays.spans.ctypes.data), arrays.spans.size
+        told[HEAP], told[HEAP_SIZE] = int(arrays.heap.ctypes.data), arrays.heap.size
+        told[DEFINED], told[DEFINED_SIZE] = int(defined.ctypes.data), defined.size
 
     def _choose(self, shape: list[Any], fields: Mapping[str, Any]) -> bool:
         """Take the template for records of a shape; returns whether there is one."""

@@ -191,8 +191,7 @@ class Journal:
         rows, times, ids = events.rows, events.times, events.ids
         has_ids = len(ids) and (ids != NO_ID).any()
         if events.kept is None and len(rows) <= MOST_ROWS and not has_ids:
-            if not times.flags.writeable:  # the kernel is compiled for arrays that are
-                times = times.copy()
+            times = np.ascontiguousarray(times, np.int64)
             recording = self._record_directly(Kind.PUSH, epoch, fields, rows, times)
             if recording is not None:
                 return recording
@@ -206,8 +205,10 @@ class Journal:
         """
         if any(self._noted.values()):
             return None
-        self._begin_record()
-        segment, self._segment = self._segment, 0
+        segment = self.log.prepare()
+        if segment != self._segment:
+            self._begin_record()
+        self._segment = 0
         is_refused, self._is_refused = self._is_refused, True
         sequence = self.direct.write(kind, epoch, fields, *columns)
         self._is_refused = is_refused if sequence is None else False

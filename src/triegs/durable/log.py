@@ -240,8 +240,8 @@ class Log(Closing):
             number = self._file.number
             if self._closed or self._broken or self._unsettled or number < 0:
                 return None
-            last, end, _ = self._tail
-            told[FILE], told[SEQUENCE], told[OFFSET] = number, last + 1, end
+            last, begin, _ = self._tail
+            told[FILE], told[SEQUENCE], told[OFFSET] = number, last + 1, begin
             told[ROOM] = self._reserved
             self._unsettled = True
             size = write(*arguments)

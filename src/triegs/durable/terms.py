@@ -61,7 +61,8 @@ class Definer:
         words = self._words.arrays
         body = np.empty(ROOM * size, np.int64)
         halves = body.view(np.int32)
-        count, texts, _ = write_rows(rows, words.spans, self.find_defined(), body, halves)
+        spans, defined = words.spans.reshape(-1), self.find_defined()
+        count, texts, _ = write_rows(rows, spans, defined, body, halves)
         described = f'["rows","<i4",[{size}, 3]]'
         used = (3 * size + 1) // 2
         if count:

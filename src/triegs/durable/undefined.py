@@ -55,7 +55,8 @@ def write_rows(
     rows: Words, spans: Words, defined: Words, body: Words, halves: NDArray[Any]
 ) -> tuple[int, int, int]:
     """Write three 32-bit numbers per row, and then the values and the ids of the integers that need
-    a definition, each once. `halves` is `body` by half words.
+    a definition, each once. `halves` is `body` by half words, `spans` those of the dictionary one
+    after the other.
 
     A deletion has the complement of its subject. Returns how many integers are defined, how many
     texts need a definition, and the length of those. The ids of the texts are in the last half
@@ -74,12 +75,12 @@ def write_rows(
         for column in range(1, 4):
             term = rows[row, column]
             if define_term(defined, term):
-                if spans[term, 1] == INTEGER:
-                    body[values + count] = spans[term, 0]
+                if spans[2 * term + 1] == INTEGER:
+                    body[values + count] = spans[2 * term]
                     count += 1
                     halves[end - count] = term
                 else:
-                    length += spans[term, 1]
+                    length += spans[2 * term + 1]
                     texts += 1
                     halves[texts_end - texts] = term
     if size % 2:
@@ -98,7 +99,7 @@ def write_texts(
     start: int,
 ) -> int:  # fmt: skip
     """Write the ids of texts, the offsets of their bytes and the bytes, from a word of `body` on;
-    `octets` is `body` by bytes. Returns the word after them.
+    `octets` is `body` by bytes, `spans` is as above. Returns the word after them.
     """
     count = len(ids)
     for number in range(count):
@@ -111,8 +112,8 @@ def write_texts(
     body[offsets] = 0
     for number in range(count):
         term = ids[number]
-        copy_bytes(octets, end, heap, spans[term, 0], spans[term, 1])
-        end += spans[term, 1]
+        copy_bytes(octets, end, heap, spans[2 * term], spans[2 * term + 1])
+        end += spans[2 * term + 1]
         body[offsets + 1 + number] = end - begin
     while end % 8:
         octets[end] = 0
