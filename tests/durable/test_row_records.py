@@ -137,6 +137,7 @@ class Written:
 @given(st.lists(CALLS, max_size=12), st.none() | st.integers(0, 2**50))
 @example([(("epoch", INTEGERS, PLAIN), "kept")] * 3, None)
 @example([(("epoch", TEXTS, PLAIN), how) for how in ("kept", "undone", "kept", "freed")], 1 << 30)
+@example([(("epoch", INTEGERS, PLAIN), how) for how in ("terms", "freed", "kept")], None)
 @example([(("epoch", [(1, LONG, 1, 2)], PLAIN), "kept")] * 4, None)
 @example([((Kind.SLIDE, {"time": time}), "kept") for time in (0, -1, 9, 10, -10, 2**62)], None)
 @example([(("events", INTEGERS, {"stream": None, "given": 2}, [7] * 9, None), "kept")] * 3, None)

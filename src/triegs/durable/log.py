@@ -144,7 +144,9 @@ class Log(Closing):
         self._changed = Condition(self._lock)
         self._broken: str | None = None
         self._closed = False
-        self._records = self._bytes = self._synced_bytes = self._syncs = 0
+        self._records = self._synced_bytes = self._syncs = 0
+        #: Bytes appended since the log was opened.
+        self.bytes = 0
         self._sync_seconds = self._last_sync_seconds = 0.0
 
         self._firsts = [segment.first for segment in segments] or [1]
@@ -184,14 +186,9 @@ class Log(Closing):
         return self._synced
 
     @property
-    def bytes(self) -> int:
-        """Bytes appended since the log was opened."""
-        return self._bytes
-
-    @property
     def waiting(self) -> int:
-        """About how many of them are not synced yet."""
-        return self._bytes - self._synced_bytes
+        """About how many of its `bytes` are not synced yet."""
+        return self.bytes - self._synced_bytes
 
     @property
     def broken(self) -> str | None:
@@ -261,7 +258,7 @@ class Log(Closing):
         self._unsettled = False
         self._is_full = begin + size >= self._segment_bytes
         self._records += 1
-        self._bytes += size
+        self.bytes += size
 
     def _sync_in_time(self) -> None:
         """A record was written: follow the policy."""
@@ -325,7 +322,7 @@ class Log(Closing):
         with self._syncing:
             with self._lock:
                 self._check()
-                file, last, size = self._file, self._tail.last, self._bytes
+                file, last, size = self._file, self._tail.last, self.bytes
                 if self._synced >= last:
                     return
             self._sync(file)
@@ -368,7 +365,7 @@ class Log(Closing):
         with self._lock:
             return Metrics(
                 self._records,
-                self._bytes,
+                self.bytes,
                 self._syncs,
                 self._sync_seconds,
                 self._last_sync_seconds,
@@ -431,7 +428,7 @@ class Log(Closing):
             self._settle()
             # Even if all records are synced: a mark that is not would look like damage later.
             self._sync(self._file)
-            self._synced_bytes = self._bytes
+            self._synced_bytes = self.bytes
             self._note_synced(self._tail.last, mark=False)
             try:
                 file = self._make_segment(first)

@@ -45,7 +45,7 @@ class Definer:
 
     def forget(self, ids: Words) -> None:
         """Define these ids again when a record needs them: they have other terms then."""
-        forget_terms(self.find_defined(), ids)
+        forget_terms(self._defined, ids)
 
     def define(self, ids: Words) -> Arrays:
         """The definitions of these terms that a record needs. Cost: the ids."""
