@@ -62,8 +62,8 @@ def write_number(octets: Bytes, at: int, number: int) -> int:
     while rest != 0:
         end += 1
         rest //= 10
-    for place in range(end - 1, at - 1, -1):
-        octets[place] = 48 + number % 10
+    for index in range(end - 1, at - 1, -1):
+        octets[index] = 48 + number % 10
         number //= 10
     return end
 
@@ -71,8 +71,8 @@ def write_number(octets: Bytes, at: int, number: int) -> int:
 @kernel
 def write_text(told: Words, template: Bytes, first: int, last: int, octets: Bytes, at: int) -> int:
     """Write a part of a template; returns the end."""
-    for place in range(first, last):
-        code = int(template[place])
+    for index in range(first, last):
+        code = int(template[index])
         if code < CODES:
             at = write_number(octets, at, load(told, code))
         else:
@@ -98,13 +98,13 @@ def write_whole_text(told: Words, whole: Words) -> int:
     if load(told, TEXTS) != 0:
         end = write_text(told, template, load(told, INTEGERS_END), load(told, TEXTS_END), text, end)
     end = write_text(told, template, load(told, TEXTS_END), load(told, END), text, end)
-    for place in range(end, end + (-end & 7)):
-        text[place] = 0
+    for index in range(end, end + (-end & 7)):
+        text[index] = 0
     words = (end + 7) >> 3
     source = edit_words(load(told, TEXT), words)
     first = before - words
-    for place in range(words):
-        store(whole, first + place, load(source, place))
+    for index in range(words):
+        store(whole, first + index, load(source, index))
     store(whole, first - 1, end)
     return first - 1
 
@@ -167,8 +167,8 @@ def write_record(told: Words, rows: Words) -> int:
             octets = edit_bytes(begin, 8 * space)
             heap = edit_bytes(load(told, HEAP), load(told, HEAP_SIZE))
             used = write_texts(new_texts, spans, heap, body, halves, octets, used)
-        for place in range(times.size):
-            store(body, used + place, load(times, place))
+        for index in range(times.size):
+            store(body, used + index, load(times, index))
         used += times.size
         store(told, ROWS, size)
         store(told, INTEGERS, integers)
