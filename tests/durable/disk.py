@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import resource
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -231,6 +232,16 @@ class PowerDisk:
                 names[path] = content
 
 
+class SystemFile:
+    """A file of the system without a name. It ends with the object: what dies closes nothing."""
+
+    def __init__(self) -> None:
+        self.number = os.memfd_create("written")
+
+    def __del__(self) -> None:
+        os.close(self.number)
+
+
 class PowerFile:
     """A file of a `PowerDisk`, of no use after the process that opened it."""
 
@@ -240,6 +251,7 @@ class PowerFile:
         self._life = disk.life
         self._closed = False
         self._reserved = 0
+        self._written: SystemFile | None = None
 
     def _operate(self) -> Fault | None:
         if self._closed or self._life != self._disk.life:
@@ -252,10 +264,23 @@ class PowerFile:
 
     @property
     def number(self) -> int:
-        return -1
+        """A file of the system, to which a kernel may write unless something happens to that."""
+        disk = self._disk
+        is_gone = self._closed or self._life != disk.life
+        if is_gone or disk.room is not None or disk.operations in disk.faults:
+            return -1
+        if self._written is None:
+            self._written = SystemFile()
+        return self._written.number
 
     def follow(self, written: int) -> None:
-        raise NotImplementedError  # there is no descriptor
+        assert self._written is not None
+        fault = self._operate()  # another thread may have made the operations before it
+        self._content.change((self.size, os.pread(self._written.number, written, self.size)))
+        if fault is not None and fault.crash:
+            fault.strike()
+        elif fault is not None:
+            self._disk.faults[self._disk.operations] = fault
 
     def reserve(self, size: int) -> None:
         """Size and content stay, so a loss of power has nothing to lose; a crash leaves nothing."""
