@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import errno
+import os
+import resource
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -229,6 +232,16 @@ class PowerDisk:
                 names[path] = content
 
 
+class SystemFile:
+    """A file of the system without a name. It ends with the object: what dies closes nothing."""
+
+    def __init__(self) -> None:
+        self.number = os.memfd_create("written")
+
+    def __del__(self) -> None:
+        os.close(self.number)
+
+
 class PowerFile:
     """A file of a `PowerDisk`, of no use after the process that opened it."""
 
@@ -238,6 +251,7 @@ class PowerFile:
         self._life = disk.life
         self._closed = False
         self._reserved = 0
+        self._written: SystemFile | None = None
 
     def _operate(self) -> Fault | None:
         if self._closed or self._life != self._disk.life:
@@ -247,6 +261,26 @@ class PowerFile:
     @property
     def size(self) -> int:
         return len(self._content.seen)
+
+    @property
+    def number(self) -> int:
+        """A file of the system, to which a kernel may write unless something happens to that."""
+        disk = self._disk
+        is_gone = self._closed or self._life != disk.life
+        if is_gone or disk.room is not None or disk.operations in disk.faults:
+            return -1
+        if self._written is None:
+            self._written = SystemFile()
+        return self._written.number
+
+    def follow(self, written: int) -> None:
+        assert self._written is not None
+        fault = self._operate()  # another thread may have made the operations before it
+        self._content.change((self.size, os.pread(self._written.number, written, self.size)))
+        if fault is not None and fault.crash:
+            fault.strike()
+        elif fault is not None:
+            self._disk.faults[self._disk.operations] = fault
 
     def reserve(self, size: int) -> None:
         """Size and content stay, so a loss of power has nothing to lose; a crash leaves nothing."""
@@ -301,3 +335,14 @@ def read_all(directory: Path) -> dict[Path, bytes]:
     """The files of a directory on the real disk, without the lock."""
     found = (path for path in directory.rglob("*") if path.is_file() and path.name != LOCK)
     return {path: path.read_bytes() for path in found}
+
+
+@contextmanager
+def room(size: int | None) -> Iterator[None]:
+    """No file may be longer: the system refuses further bytes, as a full disk does."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft if size is None else size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -31,8 +31,9 @@ BATCH_ROWS = 7
 CHECKPOINT_BYTES = 3_000
 #: Where a life may end: before or after it; for a write also in the middle.
 PLACES: list[tuple[Any, str]] = [
-    (DiskFile, "write"), (DiskFile, "sync"), (DiskFiles, "replace"), (DiskFiles, "remove"),
-    (DiskFiles, "sync_folder"), (Outputs, "write"), (Outputs, "flush"), (Reporter, "publish"),
+    (DiskFile, "write"), (DiskFile, "follow"), (DiskFile, "sync"), (DiskFiles, "replace"),
+    (DiskFiles, "remove"), (DiskFiles, "sync_folder"), (Outputs, "write"), (Outputs, "flush"),
+    (Reporter, "publish"),
 ]  # fmt: skip
 
 
@@ -58,10 +59,11 @@ class Death:
                 call(this, [whole[: len(whole) // 2]])
             if left in (BEFORE, MIDDLE):
                 end()
-            found = call(this, *arguments)
-            if left == BEHIND:
-                end()
-            return found
+            try:
+                return call(this, *arguments)
+            finally:
+                if left == BEHIND:
+                    end()
 
         setattr(owner, name, watched)
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 import errno
 import json
 import os
-import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.durable.disk import Fault, PowerDisk
+from tests.durable.disk import Fault, PowerDisk, room
 from typer.testing import CliRunner, Result
 
 from triegs import CannotWrite, Engine, LogFailed, StateError
@@ -31,17 +28,6 @@ SHAPES = {
     "slides": ["--window", "8", "--slide", "4", "--emit", "changes"],
 }
 needs_full_device = pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full device")
-
-
-@contextmanager
-def room(size: int | None) -> Iterator[None]:
-    """No file may be longer: the system refuses further bytes, as a full disk does."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft if size is None else size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def call(*arguments: Any, size: int | None = None) -> Result:

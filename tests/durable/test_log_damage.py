@@ -23,8 +23,8 @@ from tests.durable.small_log import (
 )
 
 from triegs.durable.frames import FRAME_SIZE, HEADER, make_frame, make_header
-from triegs.durable.log import Cut, Found, Log
-from triegs.durable.segments import verify
+from triegs.durable.log import Found, Log
+from triegs.durable.segments import Cut, verify
 from triegs.errors import LogDamaged
 
 

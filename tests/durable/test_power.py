@@ -176,3 +176,33 @@ def test_a_disk_that_is_full_for_a_while(seed, sync):
     assert all("ENOSPC" in problem for problem in problems)
     run.go_on(len(run.script))
     assert look(run.engine) == run.expected[-1][1]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("sync", ["always", "never"])
+def test_records_that_a_kernel_writes(seed, sync):
+    """Without notes, which are written in the general way. An epoch has as many updates as its
+    number says, so their number tells which epochs there are.
+    """
+    random, disk = Random(seed), PowerDisk()
+    options = make_options(random, False)
+    written = least = 0
+    for _ in range(5):
+        engine = open_on(disk, options, sync)
+        journal = engine._internals.journal
+        assert journal is not None
+        done = engine.epoch
+        assert done >= least
+        assert engine.metrics()["updates"] == sum(range(1, done + 1))
+        assert journal.log.synced == journal.log.last == done
+        if random.random() < 0.5:
+            disk.fail(random.randrange(30), Fault(crash=True, room=random.randrange(400)))
+        with suppress(Crash):
+            for number in range(done + 1, done + random.randrange(2, 30)):
+                engine.apply([("+", f"<a:{number}>", "<a:p>", each) for each in range(number)])
+                if random.random() < 0.1:
+                    journal.log.sync()
+                least = journal.log.synced
+        written += journal.direct.count
+        disk.lose_power(random)
+    assert written > 5

@@ -19,6 +19,8 @@ PROGRAM = """
 import json, sys
 from io import BytesIO
 from itertools import islice
+from tempfile import TemporaryDirectory
+import pyarrow as pa
 from numba.core.dispatcher import Dispatcher
 from triegs import Engine, Window
 from triegs.cli.example import run_example
@@ -34,6 +36,7 @@ def list_compiled():
     found = {id(v): v for v in values if isinstance(v, Dispatcher)}
     return {(d.py_func.__name__, str(s)) for d in found.values() for s in d.signatures}
 
+COLUMNS = {"subject": [1, 2], "predicate": ["<a:p>", "<a:p>"], "object": ["<a:a>", "<a:b>"]}
 SIZES = {"window": 600, "slide": 50}
 call_everything(Engine, open_input, lambda: None)
 before = list_compiled()
@@ -51,6 +54,18 @@ with Engine(window=Window(5, slide=1)) as engine:
     for time in range(20):
         engine.push([(time, time, "<a:p>", time + 1)] * (1 + time % 2))
         engine.advance(time)
+with TemporaryDirectory() as home:
+    for name, options in (("plain", {}), ("windows", {"window": Window(5, slide=1)})):
+        with Engine.open(f"{home}/{name}", **options) as engine:
+            engine.register("SELECT * { ?x <a:p> ?y . ?y <a:p> ?z }")
+            for time in range(6):
+                rows = [("+", f"<a:{time}>", "<a:p>", number) for number in range(1 + time % 2)]
+                events = [(time, *row[1:]) for row in rows]
+                table = pa.table({"time": pa.array([time, time]), **COLUMNS})
+                if options:
+                    engine.push(events), engine.push(table), engine.advance(time)
+                else:
+                    engine.apply(rows), engine.apply(table.drop("time"))
 ROW = {"subject": "<a:a>", "predicate": "<a:p>", "object": "_:b"}
 for rows in (1, 1_000):
     list(open_input(BytesIO(b"\\n".join([json.dumps(ROW).encode()] * 5)), format="jsonl"))

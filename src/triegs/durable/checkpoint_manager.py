@@ -50,7 +50,9 @@ class CheckpointManager:
         self._inbox = inbox
         self._least = LEAST_BYTES if least is None else least
         self._thread: Thread | None = None
-        self._since = 0  # bytes of the log when the last checkpoint began
+        # Bytes of the log when the last checkpoint began, and when the next one is due.
+        self._since = 0
+        self._due = self._least
         self._is_settled = False
         self._hurry = Event()  # a caller waits for the checkpoint
         self._error: Exception | None = None
@@ -58,10 +60,7 @@ class CheckpointManager:
 
     def begin_if_due(self) -> None:
         """Begin a checkpoint if one is due. Cost: constant while none is."""
-        grown = self._log.bytes - self._since
-        if grown < max(self._least, self._done.get("checkpoint_bytes", 0)):
-            return
-        if self.is_busy or not self.is_ready():
+        if self._log.bytes < self._due or self.is_busy or not self.is_ready():
             return
         # A checkpoint begins a segment, which syncs the log: a long sync is left to the background.
         if self._log.waiting > MUCH and not self._is_settled:
@@ -72,6 +71,10 @@ class CheckpointManager:
             self.begin()
         except LogFailed as problem:  # the update itself succeeded
             self._fail(problem)
+
+    def _plan(self) -> None:
+        """The next checkpoint is due when the log is as long as the last one."""
+        self._due = self._since + max(self._least, self._done.get("checkpoint_bytes", 0))
 
     @property
     def is_busy(self) -> bool:
@@ -93,6 +96,7 @@ class CheckpointManager:
         sequence = self._log.last
         taken = capture_state(self._engine, sequence)
         self._since = self._log.bytes
+        self._plan()
         self._is_settled = False
         self._hurry.clear()
         self._start(partial(self._write, taken, sequence, perf_counter() - started))
@@ -126,6 +130,7 @@ class CheckpointManager:
                 "checkpoint_s": perf_counter() - started,
                 "checkpoint_pause_s": pause,
             }
+            self._plan()
         finally:
             taken.close()
 

@@ -17,9 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 ALIGNED = 8
-# Room for the text of a record of rows, which has some numbers and names, and for its frame.
-BEFORE = 1024
-ZEROS = bytes(ALIGNED)
 KINDS = {np.dtype(name): name for name in ("<i8", "<i4", "|u1")}
 WRITTEN = {True: "true", False: "false", None: "null"}
 DTYPES = {name: dtype for dtype, name in KINDS.items()}
@@ -32,48 +29,11 @@ class Content(NamedTuple):
     arrays: dict[str, NDArray[Any]]
 
 
-class RecordBuffer:
-    """Memory for one record at a time: arrays, and before them room for what precedes them."""
-
-    def __init__(self) -> None:
-        self._allocate(0)
-
-    def _allocate(self, words: int) -> None:
-        whole = np.empty(BEFORE // ALIGNED + words, np.int64)
-        self._bytes = whole.data.cast("B")
-        self._body = whole[BEFORE // ALIGNED :]
-        self._halves = self._body.view(np.int32)
-        self._octets = self._body.view(np.uint8)
-
-    def take(self, words: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """Memory for at least that many words, and the same by half words and by bytes."""
-        if len(self._body) < words:
-            self._allocate(words)
-        return self._body, self._halves, self._octets
-
-    def put_before(self, text: bytes, room: int, size: int) -> memoryview:
-        """Complete a payload: write its text and the length of it directly before the first `size`
-        bytes of the arrays. Returns the payload with `room` more bytes before it.
-        """
-        length = len(text)
-        begin = BEFORE - ALIGNED - length - -length % ALIGNED
-        if begin < room:
-            raise ValueError(f"there is no room for a text of {length} bytes")
-        self._bytes[begin:BEFORE] = b"%b%b%b" % (
-            length.to_bytes(ALIGNED, "little"), text, ZEROS[: -length % ALIGNED],
-        )  # fmt: skip
-        return self._bytes[begin - room : BEFORE + size]
-
-
 class Columns(NamedTuple):
-    """Arrays of a payload: their descriptions for the text, and the padded buffers.
-
-    If `record` is given, there is one buffer, which is the begin of its memory, and one text.
-    """
+    """Arrays of a payload: their descriptions for the text, and the padded buffers."""
 
     described: tuple[str, ...] = ()
     parts: tuple[Any, ...] = ()
-    record: RecordBuffer | None = None
 
     def __add__(self, other: Columns) -> Columns:  # type: ignore[override]
         return Columns(self.described + other.described, self.parts + other.parts)

@@ -43,12 +43,33 @@ KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE
 CANNOT_RESERVE = (errno.EOPNOTSUPP, errno.ENOSYS, errno.ENODEV, errno.EINVAL)
 
 
+def find_write() -> int:
+    """The address of the call of the system that writes at an offset, for kernels; 0 where there is
+    none.
+    """
+    with suppress(OSError, TypeError):  # TypeError: there is no such library on Windows
+        library = ctypes.CDLL(None)
+        # Where both exist, the offsets of the other one may have 32 bits.
+        call = getattr(library, "pwrite64", None) or getattr(library, "pwrite", None)
+        return ctypes.cast(call, ctypes.c_void_p).value or 0 if call else 0
+    return 0
+
+
 class File(Protocol):
     """A file that is open for appending."""
 
     @property
     def size(self) -> int:
         """Where the next write begins."""
+
+    @property
+    def number(self) -> int:
+        """The descriptor, for a kernel that writes at `size`, which is then told by `follow`; -1 if
+        only `write` may.
+        """
+
+    def follow(self, written: int) -> None:
+        """So many bytes were written by the descriptor."""
 
     def reserve(self, size: int) -> None:
         """Reserve room, so that the disk cannot be full before the file has this size; the content
@@ -108,6 +129,13 @@ class DiskFile:
     def size(self) -> int:
         return self._end
 
+    @property
+    def number(self) -> int:
+        return self._number
+
+    def follow(self, written: int) -> None:
+        self._end += written
+
     def reserve(self, size: int) -> None:
         """Allocate blocks after the end. Cost: one system call.
 
@@ -133,9 +161,9 @@ class DiskFile:
             part = parts[0]
             written = os.pwrite(self._number, part, self._end)
             if written == memoryview(part).nbytes:
-                self._advance(written)
+                self.follow(written)
                 return
-            self._advance(written)
+            self.follow(written)
         else:
             written = 0
         views = [memoryview(part) for part in parts]
@@ -148,10 +176,7 @@ class DiskFile:
                 return
             rest[0] = rest[0][written:]
             written = os.pwritev(self._number, rest[:MOST_PARTS], self._end)
-            self._advance(written)
-
-    def _advance(self, written: int) -> None:
-        self._end += written
+            self.follow(written)
 
     def sync(self) -> None:
         sync_data(self._number)

@@ -17,10 +17,15 @@ says that the next one was created, so that its loss is detected.
 
 from __future__ import annotations
 
+import ctypes
+import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
+
+from triegs.jit.words import CHECKSUM
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -39,6 +44,17 @@ CHECKED = Struct("<QII")
 FRAME_SIZE = OPENING.size + CHECKED.size
 FRAME_MAGIC = b"\xabtgR"
 ZEROS = bytes(8)
+
+
+def find_checksum() -> int:
+    """The address of the function behind `crc32`, for kernels; 0 if it is not found."""
+    expected = crc32(HEADER_MAGIC)
+    for name in (getattr(zlib, "__file__", None), None, "libz.so.1", "libz.dylib"):
+        with suppress(OSError, AttributeError, TypeError):
+            address = ctypes.cast(ctypes.CDLL(name).crc32, ctypes.c_void_p).value or 0
+            if CHECKSUM(address)(0, HEADER_MAGIC, len(HEADER_MAGIC)) == expected:
+                return address
+    return 0
 
 
 class FrameError(ValueError):
@@ -85,17 +101,6 @@ def make_frame(sequence: int, kind: int, parts: Sequence[Buffer]) -> tuple[list[
         checksum = crc32(part, checksum)
     opening = OPENING.pack(FRAME_MAGIC, checksum)
     return [opening + checked, *behind], FRAME_SIZE + length + len(zeros)
-
-
-def frame_whole(sequence: int, kind: int, frame: memoryview) -> None:
-    """Write the head of a frame into its first `FRAME_SIZE` bytes, before a payload of a multiple
-    of 8 bytes. Cost: one checksum.
-    """
-    length = len(frame) - FRAME_SIZE
-    if length > LONGEST:
-        raise ValueError(f"a record has at most {LONGEST} bytes, not {length}")
-    CHECKED.pack_into(frame, OPENING.size, sequence, kind, length)
-    OPENING.pack_into(frame, 0, FRAME_MAGIC, crc32(frame[OPENING.size :]))
 
 
 def read_frame(data: memoryview, start: int) -> Frame:

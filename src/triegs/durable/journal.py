@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
-from functools import lru_cache
 from threading import Lock
 from types import TracebackType
 from typing import Any
@@ -20,23 +19,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from triegs.durable.columns import (
-    NO_COLUMNS,
-    Columns,
-    RecordBuffer,
-    lay_out,
-    pack,
-    write_fields,
-)
-from triegs.durable.frames import FRAME_SIZE
+from triegs.durable.columns import NO_COLUMNS, Columns, lay_out, pack
+from triegs.durable.direct import MOST_ROWS, DirectRecords
 from triegs.durable.log import Log
 from triegs.durable.terms import Definer
 from triegs.jit.words import Words
 from triegs.terms.dictionary import Dictionary
 from triegs.windows.encoding import NO_ID, Events
 
-# The memory for a record of so many rows is kept for the next one.
-FEW_ROWS = 10_000
 NO_NOTES: dict[str, dict[str, Any]] = {}
 
 
@@ -54,6 +44,10 @@ class Kind(IntEnum):
     AGGREGATE = 9
     CLOSE_AGGREGATE = 10
     RULES = 11
+
+
+#: Kinds of records without columns that are written often.
+BRIEF = (Kind.ADVANCE, Kind.MOVE, Kind.SLIDE)
 
 
 class Recording:
@@ -90,13 +84,6 @@ class Recording:
             journal._settle(self._noted)
 
 
-@lru_cache(16, typed=True)
-def write_rest(strict: bool, time: int | None, malformed: int) -> bytes:
-    """The fields of an epoch after its number; most epochs have the same."""
-    fields = {"strict": strict, "time": time, "malformed": malformed}
-    return f", {write_fields(fields)[1:-1]}".encode()
-
-
 class Journal:
     """Writes the records of one engine. It belongs to the updater.
 
@@ -110,7 +97,6 @@ class Journal:
         self.log = log
         # Every record has the memory limit that applied to it, if any.
         self._always = {} if limit is None else {"limit": limit}
-        self._limit = b"" if limit is None else b', "limit": %d' % limit
         self.positions: dict[str, Any] = {}
         self.last = log.last
         self._noted: dict[str, dict[str, Any]] = {
@@ -121,7 +107,7 @@ class Journal:
         self._is_refused = False  # whether the log refused the last record
         self._terms = Definer(words, "term")
         self._identities = Definer(identities, "identity")
-        self._rows = RecordBuffer()
+        self.direct = DirectRecords(log, words, self._terms, limit)
         words.on_free.append(self._terms.forget)
         identities.on_free.append(self._identities.forget)
 
@@ -181,6 +167,8 @@ class Journal:
         self, kind: Kind, epoch: int, fields: Mapping[str, Any], columns: Columns = NO_COLUMNS
     ) -> Recording:
         """Write a record; make its change within a ``with``, where an exception undoes it."""
+        if kind in BRIEF and (recording := self._record_directly(kind, epoch, fields)):
+            return recording
         noted = self._copy_notes() if any(self._noted.values()) else {}
         # If this fails, the definitions of the record are lost: then everything is defined again.
         segment, self._segment = self._segment, 0
@@ -190,25 +178,43 @@ class Journal:
         self._is_refused = False
         return Recording(self, sequence, segment, noted)
 
-    def record_rows(
-        self, epoch: int, rows: Words, strict: bool, time: int | None, malformed: int
-    ) -> Recording:
-        """The `record` of an epoch of rows. Every epoch comes here, after kernels that leave little
-        of the interpreter in the caches: so the usual record is written with few calls.
+    def record_rows(self, epoch: int, rows: Words, fields: Mapping[str, Any]) -> Recording:
+        """The `record` of an epoch of rows."""
+        if len(rows) <= MOST_ROWS:
+            recording = self._record_directly(Kind.APPLY, epoch, fields, rows)
+            if recording is not None:
+                return recording
+        return self.record(Kind.APPLY, epoch, fields, self.describe_rows(rows))
+
+    def record_events(self, epoch: int, events: Events, fields: Mapping[str, Any]) -> Recording:
+        """The `record` of timed events."""
+        rows, times, ids = events.rows, events.times, events.ids
+        has_ids = len(ids) and (ids != NO_ID).any()
+        if events.kept is None and len(rows) <= MOST_ROWS and not has_ids:
+            times = np.ascontiguousarray(times, np.int64)
+            recording = self._record_directly(Kind.PUSH, epoch, fields, rows, times)
+            if recording is not None:
+                return recording
+        return self.record(Kind.PUSH, epoch, fields, self.describe_events(events))
+
+    def _record_directly(
+        self, kind: Kind, epoch: int, fields: Mapping[str, Any], *columns: Words
+    ) -> Recording | None:
+        """Write a usual record with few calls, because the kernels of an epoch leave little of the
+        interpreter in the caches. None if it is not a usual one.
         """
-        columns = self.describe_rows(rows)
-        buffer = columns.record
-        if buffer is None or any(self._noted.values()):
-            fields = {"strict": strict, "time": time, "malformed": malformed}
-            return self.record(Kind.APPLY, epoch, fields, columns)
-        segment, self._segment = self._segment, 0
-        self._is_refused = True
-        rest = write_rest(strict, time, malformed)
-        described = columns.described[0].encode()
-        text = b'[{"epoch": %d%b%b},[%b]]' % (epoch, self._limit, rest, described)
-        size = columns.parts[0].nbytes
-        sequence = self.log.append_whole(Kind.APPLY, buffer.put_before(text, FRAME_SIZE, size))
-        self._is_refused = False
+        if any(self._noted.values()):
+            return None
+        segment = self.log.prepare()
+        if segment != self._segment:
+            self._begin_record()
+        self._segment = 0
+        is_refused, self._is_refused = self._is_refused, True
+        sequence = self.direct.write(kind, epoch, fields, *columns)
+        self._is_refused = is_refused if sequence is None else False
+        if sequence is None:
+            self._segment = segment
+            return None
         return Recording(self, sequence, segment, NO_NOTES)
 
     def _copy_notes(self) -> dict[str, dict[str, Any]]:
@@ -231,12 +237,9 @@ class Journal:
         return lay_out(self._terms.define(ids))
 
     def describe_rows(self, rows: Words) -> Columns:
-        """Rows ``(change, subject, predicate, object)`` as columns of the next record.
-
-        They are valid until the next call.
-        """
+        """Rows ``(change, subject, predicate, object)`` as columns of the next record."""
         self._begin_record()
-        return self._terms.write_rows(rows, self._rows if len(rows) <= FEW_ROWS else RecordBuffer())
+        return self._terms.write_rows(rows)
 
     def describe_events(self, events: Events) -> Columns:
         """Timed events as columns of the next record, with their rows if some were malformed."""

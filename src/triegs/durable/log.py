@@ -10,13 +10,13 @@ Guarantees for a record, after `append` returned:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from threading import Condition, Event, Lock, RLock, Thread
 from time import perf_counter
-from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 
 from triegs.closing import Closing
 from triegs.durable.files import File, Files
@@ -25,12 +25,12 @@ from triegs.durable.frames import (
     HEADER,
     MARK,
     FrameError,
-    frame_whole,
     make_frame,
     make_header,
     read_frame,
 )
-from triegs.durable.segments import Segment, name_segment, verify
+from triegs.durable.record_kernel import FILE, OFFSET, ROOM, SEQUENCE
+from triegs.durable.segments import Cut, Segment, find_cut, name_segment, verify
 from triegs.errors import LogDamaged, LogFailed, StateError
 
 if TYPE_CHECKING:
@@ -53,15 +53,6 @@ class Record(NamedTuple):
     sequence: int
     kind: int
     payload: memoryview
-
-
-class Cut(NamedTuple):
-    """What was cut off because a crash had left it incomplete."""
-
-    file: Path
-    offset: int
-    bytes: int
-    reason: str
 
 
 class Found(NamedTuple):
@@ -153,7 +144,9 @@ class Log(Closing):
         self._changed = Condition(self._lock)
         self._broken: str | None = None
         self._closed = False
-        self._records = self._bytes = self._synced_bytes = self._syncs = 0
+        self._records = self._synced_bytes = self._syncs = 0
+        #: Bytes appended since the log was opened.
+        self.bytes = 0
         self._sync_seconds = self._last_sync_seconds = 0.0
 
         self._firsts = [segment.first for segment in segments] or [1]
@@ -193,14 +186,9 @@ class Log(Closing):
         return self._synced
 
     @property
-    def bytes(self) -> int:
-        """Bytes appended since the log was opened."""
-        return self._bytes
-
-    @property
     def waiting(self) -> int:
-        """About how many of them are not synced yet."""
-        return self._bytes - self._synced_bytes
+        """About how many of its `bytes` are not synced yet."""
+        return self.bytes - self._synced_bytes
 
     @property
     def broken(self) -> str | None:
@@ -217,44 +205,68 @@ class Log(Closing):
         """
         if not 0 <= kind < GOES_ON:
             raise ValueError(f"the kind of a record must be from 0 to {GOES_ON - 1}, not {kind}")
-        sequence = self._tail.last + 1
-        frame, size = make_frame(sequence, kind, parts)
-        return self._append(sequence, frame, size)
-
-    def append_whole(self, kind: int, frame: memoryview) -> int:
-        """Like `append`, of a record whose parts are together, and a multiple of 8 bytes: after
-        `FRAME_SIZE` bytes, which are overwritten.
-        """
-        sequence = self._tail.last + 1
-        frame_whole(sequence, kind, frame)
-        return self._append(sequence, (frame,), len(frame))
-
-    def _append(self, sequence: int, frame: Sequence[Buffer], size: int) -> int:
-        # Every epoch comes here: so most conditions are tested before a call.
         if self._is_full:
             self.rotate()
+        sequence = self._tail.last + 1
+        frame, size = make_frame(sequence, kind, parts)
         with self._lock:
-            if self._closed or self._broken:
-                self._check()
-            begin = self._settle() if self._unsettled else self._tail.end
-            end = begin + size
+            self._check()
+            end = self._settle() + size
             try:
                 if end > self._reserved:
                     self._reserve(end)
                 self._write(frame)
             except OSError as error:
                 raise LogFailed(f"a record was not written to {self._folder}: {error}") from error
-            self._tail = Tail(sequence, end, begin)
-            self._unsettled = False
-            self._is_full = end >= self._segment_bytes
-            self._records += 1
-            self._bytes += size
+            self._follow(sequence, size)
+        self._sync_in_time()
+        return sequence
+
+    def append_directly(
+        self, told: memoryview, write: Callable[..., int], *arguments: Any
+    ) -> int | None:
+        """Like `append`, of a record that `write` writes, see `triegs.durable.record_kernel`: it
+        gets these arguments, and is told where by words. It returns the size; 0 if it wrote
+        nothing, and a negative number if perhaps a part of the record.
+
+        None if there is no record. `append` is to be called then, which finds out what is wrong.
+        """
+        if self._is_full:
+            return None
+        with self._lock:
+            number = self._file.number
+            if self._closed or self._broken or self._unsettled or number < 0:
+                return None
+            last, begin, _ = self._tail
+            told[FILE], told[SEQUENCE], told[OFFSET] = number, last + 1, begin
+            told[ROOM] = self._reserved
+            self._unsettled = True
+            size = write(*arguments)
+            if size <= 0:
+                self._unsettled = size < 0
+                return None
+            self._file.follow(size)
+            self._follow(last + 1, size)
+        if not self._is_due:  # else the usual policy has nothing to do
+            self._sync_in_time()
+        return last + 1
+
+    def _follow(self, sequence: int, size: int) -> None:
+        """A record of so many bytes was written after the tail."""
+        begin = self._tail.end
+        self._tail = Tail(sequence, begin + size, begin)
+        self._unsettled = False
+        self._is_full = begin + size >= self._segment_bytes
+        self._records += 1
+        self.bytes += size
+
+    def _sync_in_time(self) -> None:
+        """A record was written: follow the policy."""
         if self._policy == "always":
             self._sync_appended()
         elif self._thread and not self._is_due:
             self._is_due = True
             self._due.set()
-        return sequence
 
     def prepare(self) -> int:
         """The first sequence number of the segment of the next record; a new segment if the newest
@@ -310,7 +322,7 @@ class Log(Closing):
         with self._syncing:
             with self._lock:
                 self._check()
-                file, last, size = self._file, self._tail.last, self._bytes
+                file, last, size = self._file, self._tail.last, self.bytes
                 if self._synced >= last:
                     return
             self._sync(file)
@@ -353,7 +365,7 @@ class Log(Closing):
         with self._lock:
             return Metrics(
                 self._records,
-                self._bytes,
+                self.bytes,
                 self._syncs,
                 self._sync_seconds,
                 self._last_sync_seconds,
@@ -416,7 +428,7 @@ class Log(Closing):
             self._settle()
             # Even if all records are synced: a mark that is not would look like damage later.
             self._sync(self._file)
-            self._synced_bytes = self._bytes
+            self._synced_bytes = self.bytes
             self._note_synced(self._tail.last, mark=False)
             try:
                 file = self._make_segment(first)
@@ -580,17 +592,3 @@ class Log(Closing):
             if frame.kind != MARK:
                 sequence = frame.sequence
                 yield Record(first, sequence, frame.kind, frame.payload)
-
-
-def find_cut(segments: list[Segment]) -> Cut | None:
-    """What may be cut off the newest segment; raises on damage."""
-    good_until = segments[0].first - 1 if segments else 0
-    for file, _, last, size, _, _, problem in segments:
-        # A segment that does not belong here has no good records.
-        good_until = last if not problem or problem.offset else good_until
-        if problem and problem.torn:
-            return Cut(file, problem.offset, size - problem.offset, problem.reason)
-        if problem:
-            reason, offset = problem.reason, problem.offset
-            raise LogDamaged(reason, file=file, offset=offset, good_until=good_until)
-    return None

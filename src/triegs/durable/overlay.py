@@ -22,6 +22,13 @@ class MemoryFile:
     def size(self) -> int:
         return len(self.data)
 
+    @property
+    def number(self) -> int:
+        return -1
+
+    def follow(self, written: int) -> None:
+        raise NotImplementedError  # there is no descriptor
+
     def reserve(self, size: int) -> None:
         """Nothing to do: memory has room."""
 

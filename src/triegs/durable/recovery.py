@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from triegs.durable.log import Cut
+from triegs.durable.segments import Cut
 from triegs.errors import StateDamaged
 
 

@@ -32,6 +32,7 @@ from triegs.durable.frames import (
     read_frame,
     read_header,
 )
+from triegs.errors import LogDamaged
 
 NAME = re.compile(r"\d{20}\.log")
 
@@ -58,6 +59,15 @@ class Segment(NamedTuple):
     good_bytes: int
     marked: int
     problem: Problem | None
+
+
+class Cut(NamedTuple):
+    """What was cut off because a crash had left it incomplete."""
+
+    file: Path
+    offset: int
+    bytes: int
+    reason: str
 
 
 def name_segment(folder: Path, first: int) -> Path:
@@ -141,3 +151,17 @@ def judge(reason: str, data: bytes, end: int, last: int, following: int | None) 
     if later:
         reason = f"{reason}; intact records after it that were never synced: {later}"
     return Problem(end, reason, torn=True)
+
+
+def find_cut(segments: list[Segment]) -> Cut | None:
+    """What may be cut off the newest segment; raises on damage."""
+    good_until = segments[0].first - 1 if segments else 0
+    for file, _, last, size, _, _, problem in segments:
+        # A segment that does not belong here has no good records.
+        good_until = last if not problem or problem.offset else good_until
+        if problem and problem.torn:
+            return Cut(file, problem.offset, size - problem.offset, problem.reason)
+        if problem:
+            reason, offset = problem.reason, problem.offset
+            raise LogDamaged(reason, file=file, offset=offset, good_until=good_until)
+    return None

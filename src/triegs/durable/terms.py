@@ -14,16 +14,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from triegs.durable.columns import Columns, RecordBuffer, lay_out
-from triegs.durable.undefined import ROOM, find_undefined, write_rows, write_texts
+from triegs.durable.columns import Columns, lay_out
+from triegs.durable.undefined import ROOM, find_undefined, forget_terms, write_rows
 from triegs.jit.words import Words
 from triegs.terms.arrays import INTEGER
 from triegs.terms.decoder import measure_terms, write_terms
 from triegs.terms.dictionary import Dictionary
 
 Arrays = dict[str, NDArray[Any]]
-#: So many more words per row are for new texts; if they take more, they are written elsewhere.
-TEXT_ROOM = 16
 
 
 class Definer:
@@ -38,58 +36,50 @@ class Definer:
         self._describe_integers = (
             f',["{prefix}_integers","<i8",[%d]],["{prefix}_integer_ids","<i4",[%d]]'
         )
-        self._describe_texts = (
-            f',["{prefix}_text_ids","<i4",[%d]],["{prefix}_offsets","<i8",[%d]]'
-            f',["{prefix}_texts","|u1",[%d]]'
-        )
-        # A byte per id, so that those of a window of terms stay in the nearest cache.
-        self._defined = np.zeros(0, np.uint8)
+        # A bit per id, so that those of a window of terms stay in the nearest cache.
+        self._defined = np.zeros(0, np.int64)
 
     def begin(self) -> None:
-        """A segment begins: nothing is defined. Cost: a byte per id."""
+        """A segment begins: nothing is defined. Cost: a bit per id."""
         self._defined.fill(0)
 
     def forget(self, ids: Words) -> None:
         """Define these ids again when a record needs them: they have other terms then."""
-        self._grow()[ids] = 0
+        forget_terms(self._defined, ids)
 
     def define(self, ids: Words) -> Arrays:
         """The definitions of these terms that a record needs. Cost: the ids."""
         found = np.empty(len(ids), np.int64)
-        count = find_undefined(ids, self._grow(), found)
+        count = find_undefined(ids, self.find_defined(), found)
         return write_definitions(self._words, found[:count], self._prefix) if count else {}
 
-    def write_rows(self, rows: Words, record: RecordBuffer | None = None) -> Columns:
+    def write_rows(self, rows: Words) -> Columns:
         """Rows ``(change, subject, predicate, object)`` for a record, with the definitions that it
         needs. Cost: one pass over the rows, and the new terms.
-
-        With a buffer, the columns are valid until it is used again.
         """
         size = len(rows)
         words = self._words.arrays
-        memory = RecordBuffer() if record is None else record
-        body, halves, octets = memory.take((ROOM + TEXT_ROOM) * size)
-        count, texts, length = write_rows(rows, words.spans, self._grow(), body, halves)
+        body = np.empty(ROOM * size, np.int64)
+        halves = body.view(np.int32)
+        spans, defined = words.spans.reshape(-1), self.find_defined()
+        count, texts, _ = write_rows(rows, spans, defined, body, halves)
         described = f'["rows","<i4",[{size}, 3]]'
         used = (3 * size + 1) // 2
         if count:
             described += self._describe_integers % (count, count)
             used += count + (count + 1) // 2
-        if texts:
-            end = len(halves) - 3 * size
-            ids = halves[end - texts : end].astype(np.int64)
-            if used + 2 * texts + 1 + length // 8 + 1 > len(body):
-                defined = lay_out(write_definitions(self._words, ids, self._prefix))
-                return Columns((described,), (body[:used],)) + defined
-            described += self._describe_texts % (texts, texts + 1, length)
-            used = write_texts(ids, words.spans, words.heap, body, halves, octets, used)
-        return Columns((described,), (body[:used],), record)
+        found = Columns((described,), (body[:used],))
+        if not texts:
+            return found
+        end = len(halves) - 3 * size
+        ids = halves[end - texts : end].astype(np.int64)
+        return found + lay_out(write_definitions(self._words, ids, self._prefix))
 
-    def _grow(self) -> NDArray[Any]:
-        """Which ids are defined, for all ids there are."""
-        size = len(self._words.arrays.births)
+    def find_defined(self) -> Words:
+        """Which ids are defined, a bit for each id there is."""
+        size = (len(self._words.arrays.births) + 63) // 64
         if len(self._defined) < size:
-            larger = np.zeros(size, np.uint8)
+            larger = np.zeros(size, np.int64)
             larger[: len(self._defined)] = self._defined
             self._defined = larger
         return self._defined

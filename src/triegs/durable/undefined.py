@@ -6,8 +6,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from triegs.jit.jit import kernel, short_kernel
-from triegs.jit.words import Words
+from triegs.jit.jit import inlined, kernel, short_kernel
+from triegs.jit.words import Words, bit, load, store
 from triegs.terms.arrays import INTEGER, Bytes
 from triegs.terms.spelling import copy_bytes
 
@@ -16,16 +16,38 @@ from triegs.terms.spelling import copy_bytes
 ROOM = 10
 
 
-@kernel
-def find_undefined(ids: Words, defined: NDArray[Any], found: Words) -> int:
-    """Find the terms that need a definition, each once; -1 is no term. Returns how many.
-
-    `defined` has by id whether the segment defines it.
+@inlined
+def define_term(defined: Words, term: int) -> bool:
+    """Note that the segment defines a term; returns whether it did not before. `defined` has a bit
+    for each id.
     """
+    word = load(defined, term >> 6)
+    if (word >> (term & 63)) & 1:
+        return False
+    store(defined, term >> 6, word | bit(term & 63))
+    return True
+
+
+@inlined
+def forget_term(defined: Words, term: int) -> None:
+    store(defined, term >> 6, load(defined, term >> 6) & ~bit(term & 63))
+
+
+@short_kernel
+def forget_terms(defined: Words, ids: Words) -> None:
+    """Terms behind those that there were when `defined` was made are not defined."""
+    known = 64 * len(defined)
+    for term in ids:
+        if term < known:
+            forget_term(defined, term)
+
+
+@kernel
+def find_undefined(ids: Words, defined: Words, found: Words) -> int:
+    """Find the terms that need a definition, each once; -1 is no term. Returns how many."""
     count = 0
     for term in ids:
-        if term >= 0 and not defined[term]:
-            defined[term] = 1
+        if term >= 0 and define_term(defined, term):
             found[count] = term
             count += 1
     return count
@@ -33,10 +55,11 @@ def find_undefined(ids: Words, defined: NDArray[Any], found: Words) -> int:
 
 @short_kernel
 def write_rows(
-    rows: Words, spans: Words, defined: NDArray[Any], body: Words, halves: NDArray[Any]
+    rows: Words, spans: Words, defined: Words, body: Words, halves: NDArray[Any]
 ) -> tuple[int, int, int]:
     """Write three 32-bit numbers per row, and then the values and the ids of the integers that need
-    a definition, each once. `halves` is `body` by half words.
+    a definition, each once. `halves` is `body` by half words, `spans` those of the dictionary one
+    after the other.
 
     A deletion has the complement of its subject. Returns how many integers are defined, how many
     texts need a definition, and the length of those. The ids of the texts are in the last half
@@ -54,14 +77,13 @@ def write_rows(
         halves[3 * row + 2] = rows[row, 3]
         for column in range(1, 4):
             term = rows[row, column]
-            if not defined[term]:
-                defined[term] = 1
-                if spans[term, 1] == INTEGER:
-                    body[values + count] = spans[term, 0]
+            if define_term(defined, term):
+                if spans[2 * term + 1] == INTEGER:
+                    body[values + count] = spans[2 * term]
                     count += 1
                     halves[end - count] = term
                 else:
-                    length += spans[term, 1]
+                    length += spans[2 * term + 1]
                     texts += 1
                     halves[texts_end - texts] = term
     if size % 2:
@@ -80,7 +102,7 @@ def write_texts(
     start: int,
 ) -> int:  # fmt: skip
     """Write the ids of texts, the offsets of their bytes and the bytes, from a word of `body` on;
-    `octets` is `body` by bytes. Returns the word after them.
+    `octets` is `body` by bytes, `spans` is as above. Returns the word after them.
     """
     count = len(ids)
     for number in range(count):
@@ -93,8 +115,8 @@ def write_texts(
     body[offsets] = 0
     for number in range(count):
         term = ids[number]
-        copy_bytes(octets, end, heap, spans[term, 0], spans[term, 1])
-        end += spans[term, 1]
+        copy_bytes(octets, end, heap, spans[2 * term], spans[2 * term + 1])
+        end += spans[2 * term + 1]
         body[offsets + 1 + number] = end - begin
     while end % 8:
         octets[end] = 0

@@ -32,6 +32,8 @@ class UpdateOptions(NamedTuple):
 
 #: Without options: not made anew for each update.
 PLAIN = UpdateOptions()
+#: Of the record of an epoch without options or malformed updates.
+PLAIN_FIELDS: Mapping[str, Any] = {"strict": False, "time": None, "malformed": 0}
 #: Of an epoch whose only update is refused.
 REFUSED_ONE = (Refused(0, NO_EVENT),)
 
@@ -43,6 +45,7 @@ class Epochs:
         self._state = state
         self._row = np.zeros(4, np.int64)  # of an epoch of one update
         self._row_words = self._row.data
+        self._rows = self._row.reshape(1, 4)
 
     def apply(self, updates: Any, options: UpdateOptions) -> Report:
         state = self._state
@@ -123,7 +126,7 @@ class Epochs:
         """An epoch of one valid update, by the shortest path; None if it does not qualify."""
         state = self._state
         windows = state.windows
-        if windows.is_used or windows.reasoning.is_used or state.journal is not None:
+        if windows.is_used or windows.reasoning.is_used:
             return None
         encode, row = state.dictionary.encode_one, self._row_words
         try:
@@ -132,7 +135,16 @@ class Epochs:
             row[1], row[2], row[3] = encode(subject), encode(predicate), encode(obj)
         except (KeyError, TypeError, ValueError):
             return None  # the long path says what is wrong
-        epoch = state.core.apply_one(self._row)
+        if state.journal is None:
+            epoch = state.core.apply_one(self._row)
+        else:
+            done = None
+            with state.journal.record_rows(state.epoch, self._rows, PLAIN_FIELDS):
+                epoch = state.core.apply_one(self._row)
+                if epoch is None:
+                    done = state.core.apply(self._rows.copy(), counts=True)
+            if done is not None:
+                return self.conclude(Batch(self._rows, None, []), done)
         if epoch is None:
             return None
         found, version = epoch
@@ -142,7 +154,7 @@ class Epochs:
             state.updates += 1
         if state.is_watched:
             state.end_epoch()
-        return Report(version.number - state.clock.first, REFUSED_ONE if found else ())
+        return self._report(version.number - state.clock.first, REFUSED_ONE if found else ())
 
     def _apply_batch(self, batch: Batch, strict: bool, time: int | None = None) -> Report:
         state = self._state
@@ -151,8 +163,10 @@ class Epochs:
         if state.journal is None:
             version, refused = self._apply_rows(rows, strict)
         else:
-            record = state.journal.record_rows
-            with record(state.epoch, rows, strict, time, len(malformed)):
+            fields = PLAIN_FIELDS
+            if strict or time is not None or malformed:
+                fields = {"strict": strict, "time": time, "malformed": len(malformed)}
+            with state.journal.record_rows(state.epoch, rows, fields):
                 version, refused = self._apply_rows(rows, strict)
         return self.conclude(batch, Epoch(version, refused))
 

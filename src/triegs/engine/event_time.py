@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 from triegs.durable.journal import Kind
@@ -45,22 +46,30 @@ class TimedEvents:
         try:
             _, mapping, columns, time_unit = options
             is_plain = mapping is None and not columns and time_unit is None
-            if is_plain and journal is None and type(events) is list:
-                pushed = windows.push_few(events, stream)
+            if is_plain and type(events) is list:
+                if journal is None:
+                    pushed = windows.push_few(events, stream)
+                else:
+                    pushed = windows.push_few_logged(events, stream, partial(self._record, stream))
                 if pushed is not None:
                     return pushed
             found = self.encode(events, options, stream)
             if journal is None:
                 return windows.push(found, stream)
-            fields = {"stream": stream, "given": found.given}
-            described = journal.describe_events(found)
-            with journal.record(Kind.PUSH, state.epoch, fields, described):
+            with self._record(stream, found):
                 return windows.push(found, stream)
         except BaseException:
             state.drop_notes()
             raise
         finally:
             state.end_update(FEW_TERMS)
+
+    def _record(self, stream: str | None, events: Events) -> AbstractContextManager[None]:
+        """The record of a push."""
+        journal = self._state.journal
+        assert journal is not None
+        fields = {"stream": stream, "given": events.given}
+        return journal.record_events(self._state.epoch, events, fields)
 
     def encode(self, events: Any, options: PushOptions, stream: str | None) -> Events:
         """Events by ids."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from triegs.durable.direct import DirectRecords
 from triegs.durable.terms import Definer
 from triegs.errors import InvalidUpdate, MemoryLimitReached
 from triegs.events.updates import encode_table
@@ -112,7 +113,20 @@ def _run_terms() -> None:
         words.collect(2)
         Definer(words, "term").define(np.array([0]))
         Definer(words, "term").write_rows(rows)
+        log: Any = LogWithoutRoom()
+        definer = Definer(words, "term")
+        DirectRecords(log, words, definer, None).write(
+            0, 0, {}, rows, np.zeros(len(rows), np.int64)
+        )
+        definer.forget(np.array([0]))
     words.check()
+
+
+class LogWithoutRoom:
+    """Lays out a record and does not write it."""
+
+    def append_directly(self, _: Any, write: Callable[..., int], *arguments: Any) -> None:
+        write(*arguments)
 
 
 def _run_values(words: Dictionary, rows: Words) -> None:
@@ -175,6 +189,7 @@ def _run_rules(engine: Any) -> None:
 
 def _run_windows(engine: Any) -> None:
     query = engine.register(WINDOWED)
+    engine.push(_make_events(-1).slice(0, 1), STREAM)  # its times are read-only
     engine.push([(-1, 1, A, 1)], STREAM)  # the watermark decides that this is the stream
     engine.advance(to=-1)
     times = [(n, n % 7, A, n % 5) for n in range(FEW)]

@@ -147,9 +147,12 @@ def compiled_as(intrinsic: Any) -> Callable[[Function], Function]:
     def call_with_four(a: Any, b: Any, c: Any, d: Any) -> Any:
         return intrinsic(a, b, c, d)
 
+    def call_with_five(a: Any, b: Any, c: Any, d: Any, e: Any) -> Any:
+        return intrinsic(a, b, c, d, e)
+
     calls = {
         0: call_with_none, 1: call_with_one, 2: call_with_two, 3: call_with_three,
-        4: call_with_four,
+        4: call_with_four, 5: call_with_five,
     }  # fmt: skip
     options: Any = {**OPTIONS, "forceinline": True}
 

@@ -237,6 +237,30 @@ def give_way() -> int:
     return 0
 
 
+#: The C functions that kernels call by their addresses: ``crc32`` of zlib, and ``pwrite``.
+CHECKSUM = ctypes.CFUNCTYPE(ctypes.c_ulong, ctypes.c_ulong, ctypes.c_void_p, ctypes.c_uint)
+WRITE = ctypes.CFUNCTYPE(
+    ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64
+)
+
+
+@compiled_as(intrinsics.checksum_bytes)
+def checksum_bytes(function: int, start: int, size: int) -> int:
+    """The CRC-32 of so many bytes at an address: a multiple of 8, and at least 16.
+
+    Unless the processor has an instruction that helps, a function at another address computes it.
+    """
+    return int(CHECKSUM(int(function))(0, int(start), int(size)))
+
+
+@compiled_as(intrinsics.call_write)
+def call_write(function: int, file: int, start: int, size: int, offset: int) -> int:
+    """Write so many bytes at an address to a file, at an offset, by a function at another address.
+    Returns how many were written, or -1.
+    """
+    return int(WRITE(int(function))(int(file), int(start), int(size), int(offset)))
+
+
 def _choose_view(intrinsic: Any, element: Any) -> Any:
     """A kernel calls the intrinsic itself: without reference counts, it may call no function that
     returns an array of its own.
@@ -257,3 +281,5 @@ view_bytes = _choose_view(intrinsics.view_bytes, ctypes.c_uint8)
 view_signs = _choose_view(intrinsics.view_signs, ctypes.c_int8)
 #: As `view_words`, to be written, too.
 edit_words = _choose_view(intrinsics.edit_words, ctypes.c_int64)
+edit_halves = _choose_view(intrinsics.edit_halves, ctypes.c_int32)
+edit_bytes = _choose_view(intrinsics.edit_bytes, ctypes.c_uint8)

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from triegs.events.times import EARLIEST, LATEST
+from triegs.jit.words import Words
 from triegs.terms.dictionary import Dictionary
+from triegs.windows.encoding import Events
 from triegs.windows.judging import NO_TIME
 from triegs.windows.outcomes import Pushed
 from triegs.windows.sifting import (
@@ -27,6 +29,8 @@ from triegs.windows.sifting import (
 )
 from triegs.windows.stream import Stream
 
+NO_IDS: Words = np.empty(0, np.int64)
+
 
 class FewEvents:
     """The words of a few events. `count` is the number of pushes that took this path."""
@@ -42,9 +46,14 @@ class FewEvents:
         """Take in events, or None if they do not qualify; then nothing is changed, except that
         some of their terms may be in the dictionary.
         """
+        count = self.encode(events)
+        return self.take(count, stream, bound) if count else None
+
+    def encode(self, events: Sequence[Any]) -> int:
+        """Note events for `take`; returns their number, or 0 if they do not qualify."""
         count = len(events)
         if not 0 < count <= MOST_FEW:
-            return None
+            return 0
         told, encode = self._told, self._words.encode_one
         row, at = FEW_ROWS, FEW_TIMES
         try:
@@ -52,9 +61,9 @@ class FewEvents:
                 kind = type(event)
                 time, subject, predicate, obj = event
                 if (kind is not tuple and kind is not list) or type(time) is not int:
-                    return None
+                    return 0
                 if not EARLIEST <= time <= LATEST:
-                    return None
+                    return 0
                 told[at], told[row] = time, 1
                 told[row + 1] = encode(subject)
                 told[row + 2] = encode(predicate)
@@ -62,7 +71,18 @@ class FewEvents:
                 row += 4
                 at += 1
         except (TypeError, ValueError):
-            return None  # the long path says what is wrong
+            return 0  # the long path says what is wrong
+        return count
+
+    def read(self, count: int) -> Events:
+        """The events that are noted, until others are; without ids."""
+        times = self._few[FEW_TIMES : FEW_TIMES + count]
+        rows = self._few[FEW_ROWS : FEW_ROWS + 4 * count].reshape(-1, 4)
+        return Events(times, rows, NO_IDS, count, None, [])
+
+    def take(self, count: int, stream: Stream, bound: int | None) -> Pushed | None:
+        """Take in the events that are noted, as `push` does."""
+        told = self._told
         queue, first = stream.pending.queue, stream.arrivals
         told[FEW_COUNT], told[FEW_FIRST] = count, first
         told[FEW_BOUND] = NO_TIME if bound is None else bound

@@ -29,7 +29,7 @@ from triegs.store.packed import PackedStore
 from triegs.terms.dictionary import Dictionary
 from triegs.windows.at_once import SlideCore
 from triegs.windows.emission import Emission, EmitOptions, Emitter, Emitters
-from triegs.windows.encoding import Events, encode_events, read_time
+from triegs.windows.encoding import NO_ID, Events, encode_events, read_time
 from triegs.windows.few_events import FewEvents
 from triegs.windows.judging import NO_TIME, SAME_ROW
 from triegs.windows.outcomes import EventCounts, Published, Pushed
@@ -167,13 +167,39 @@ class Windows:
         qualify: all are insertions without ids, in order, and their times are integers near the
         stream.
         """
-        stream = self.streams.get(name)
-        if stream is None or self.takes == "time" or stream.is_closed or len(stream.held):
+        stream = self._find_few(name)
+        if stream is None:
             return None
         pushed = self._few.push(events, stream, self.watermarks.find_bound(stream))
         if pushed is not None:
             self.takes = "events"
         return pushed
+
+    def push_few_logged(
+        self, events: Sequence[Any], name: str | None,
+        record: Callable[[Events], AbstractContextManager[None]],
+    ) -> Pushed | None:  # fmt: skip
+        """As `push_few`, within the record of the events."""
+        stream = self._find_few(name)
+        count = 0 if stream is None else self._few.encode(events)
+        if stream is None or not count:
+            return None
+        found = self._few.read(count)
+        with record(found):
+            pushed = self._few.take(count, stream, self.watermarks.find_bound(stream))
+            if pushed is None:
+                ids = np.full(count, NO_ID, np.int64)
+                found = found._replace(times=found.times.copy(), rows=found.rows.copy(), ids=ids)
+                pushed = self.push(found, name)
+        self.takes = "events"
+        return pushed
+
+    def _find_few(self, name: str | None) -> Stream | None:
+        """The stream, if it may take few events by the shortest path."""
+        stream = self.streams.get(name)
+        if stream is None or self.takes == "time" or stream.is_closed or len(stream.held):
+            return None
+        return stream
 
     def push(self, found: Events, name: str | None) -> Pushed:
         """Take in events; see `triegs.Engine.push`."""
