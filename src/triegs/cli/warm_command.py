@@ -7,7 +7,7 @@ from functools import partial
 from triegs.cli.output import fail
 from triegs.engine import Engine
 from triegs.engine.exercise import call_everything
-from triegs.engine.warmth import find_mark, warm_up
+from triegs.engine.warmth import find_mark, warm_up, warm_up_workers
 from triegs.events import open_input
 from triegs.jit.jit import COMPILED
 
@@ -20,4 +20,5 @@ def run_warm() -> str:
     if mark is None:
         fail("error: no writable cache directory; set TRIEGS_CACHE")
     warm_up(partial(call_everything, Engine, open_input))
+    warm_up_workers()
     return f"all kernels are compiled in {mark.parent}\n"

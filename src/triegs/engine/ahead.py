@@ -19,12 +19,24 @@ from typing import Any
 from numba import types
 
 from triegs.jit.sources import PACKAGE
+from triegs.maintain.kernels.entries import sort_by_label
 from triegs.maintain.kernels.fill import fill_index, fill_tuples, move_pairs
+from triegs.maintain.kernels.morsels import run_worker
 from triegs.maintain.kernels.program import run_epoch
 from triegs.read.kernels.answers import fill_answers
 from triegs.read.kernels.changes import fill_changes
 from triegs.read.kernels.positions import pick_answers, seek_answer
 from triegs.reason.kernels.closure import run_closure
+from triegs.store.kernels.workers import (
+    abort_worker,
+    count_held,
+    drop_stripes,
+    end_worker,
+    equip_worker,
+    make_pages,
+    release_worker,
+    settle_worker,
+)
 
 TYPES: dict[str, Any] = {
     "Words": types.int64[::1], "Ids": types.int32[::1], "Pairs": types.int64[:, ::1],
@@ -36,6 +48,11 @@ AWAITED: Any = run_epoch
 OWN: tuple[Any, ...] = (
     fill_answers, fill_changes, fill_index, move_pairs, fill_tuples, pick_answers, seek_answer,
     run_closure,
+)  # fmt: skip
+#: What only engines with several workers call from Python.
+WORKERS: tuple[Any, ...] = (
+    run_worker, sort_by_label, make_pages, equip_worker, end_worker, release_worker, abort_worker,
+    settle_worker, count_held, drop_stripes,
 )  # fmt: skip
 
 

@@ -29,7 +29,7 @@ from triegs.engine.rules import RuleKeeping
 from triegs.engine.sliding import Sliding
 from triegs.engine.standing_query import StandingQuery
 from triegs.engine.state import EngineOptions
-from triegs.engine.warmth import warm_up
+from triegs.engine.warmth import warm_up, warm_up_workers
 from triegs.errors import StateError
 from triegs.events import open_input
 from triegs.mode import Mode
@@ -127,6 +127,8 @@ class Engine(Aggregating, RuleKeeping, Sliding, Uncopied):
         if not isinstance(mode, Mode):
             check_word("mode", mode, MODES)
         warm_up(partial(call_everything, Engine, open_input))
+        if workers > 1:
+            warm_up_workers()
         options = EngineOptions(
             Mode(mode), check_base(base), prefixes or {}, retain_epochs, debug, window, event_time,
             workers, scheduler,

@@ -22,15 +22,16 @@ UNKEPT = (
     "compiling the kernels of triegs as they are called, two minutes in all; the next "
     "process will do so again, because no cache directory is writable (TRIEGS_CACHE names one)"
 )
+START_WORKERS = "compiling the kernels of several workers, once on this machine: about a minute …"
+MARK, WORKERS_MARK = "all", "workers"
 
 
-MARK = "all"
-
-
-def find_mark() -> Path | None:
-    """The file that says that all kernels are compiled; None where nothing can be kept."""
-    kept = [folder / MARK for folder in FOLDERS]
-    return next((mark for mark in kept if mark.exists()), CACHE and CACHE / MARK)
+def find_mark(name: str = MARK) -> Path | None:
+    """The file that says that all kernels are compiled, or those of several workers; None where
+    nothing can be kept.
+    """
+    kept = [folder / name for folder in FOLDERS]
+    return next((mark for mark in kept if mark.exists()), CACHE and CACHE / name)
 
 
 def is_warm() -> bool:
@@ -61,6 +62,21 @@ def warm_up(exercise: Callable[[Callable[[], None]], object]) -> None:
 
     with helped() as helper:
         exercise(nothing if helper is None else helper.wait)
+    mark.touch()
+    log.warning(END, time.monotonic() - start, mark.parent)
+
+
+def warm_up_workers() -> None:
+    """See to it that the kernels are compiled that only engines with several workers call."""
+    mark = find_mark(WORKERS_MARK)
+    if not COMPILED or mark is None or mark.exists():
+        return
+    log.warning(START_WORKERS)
+    start = time.monotonic()
+    from triegs.engine.ahead import WORKERS, compile_now
+
+    for kernel in WORKERS:
+        compile_now(kernel)
     mark.touch()
     log.warning(END, time.monotonic() - start, mark.parent)
 
