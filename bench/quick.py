@@ -17,6 +17,7 @@ from bench.sections.lanes import measure_lanes
 from bench.sections.large import measure_large
 from bench.sections.limits import measure_limits
 from bench.sections.memory import measure_memory
+from bench.sections.morsels import measure_morsels
 from bench.sections.projection import measure_projection
 from bench.sections.reasoning import measure_reasoning
 from bench.sections.server import measure_server
@@ -41,6 +42,7 @@ SECTIONS: dict[str, Section] = {
     "aggregates": measure_aggregates,
     "reasoning": measure_reasoning,
     "lanes": measure_lanes,
+    "morsels": measure_morsels,
     "server": measure_server,
 }
 
