@@ -138,7 +138,9 @@ def make_archive(archive: Path) -> None:
     with tempfile.TemporaryDirectory(dir=archive.parent) as name:
         folder = Path(name)
         made = folder / "made.jsa"
-        os.environ["SPARK_SUBMIT_OPTS"] = f"{OPTIONS} {files} {QUIET} -XX:ArchiveClassesAtExit={made}"
+        os.environ["SPARK_SUBMIT_OPTS"] = (
+            f"{OPTIONS} {files} {QUIET} -XX:ArchiveClassesAtExit={made}"
+        )
         spark = LocalSpark()
         session = spark.get()
         stream = read_stream(session, write_all(folder / "in", draw_batches(1, 2)))
