@@ -28,6 +28,7 @@ from typing import Any
 import pytest
 from _pytest.doctest import DoctestModule
 from hypothesis import HealthCheck, settings
+from tests.commands import build_commands_once
 from tests.spark.archive import choose_environment
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
@@ -38,6 +39,8 @@ from triegs.maintain import compiled
 
 for _name, _value in choose_environment().items():
     os.environ.setdefault(_name, _value)
+
+build_commands_once()
 
 # Wall-clock limits say more about the machine than about the code.
 _untimed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)

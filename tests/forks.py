@@ -198,9 +198,12 @@ def become(files: list[int], environment: dict[bytes, bytes], folder: str) -> No
 
 def prepare() -> None:
     """Import and load what commands need, by running some."""
+    from tests.commands import build_commands_once
     from typer.testing import CliRunner
 
     from triegs.cli.app import app
+
+    build_commands_once()
 
     query = "SELECT ?x ?y { ?x <a:p> ?y }"
     events = "time,subject,predicate,object\n1,<a:a>,<a:p>,<a:b>\n2,<a:b>,<a:p>,<a:c>\n"

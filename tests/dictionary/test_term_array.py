@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from triegs.jit.jit import COMPILED
 from triegs.terms import room, term_array
 from triegs.terms.dictionary import Dictionary
 from triegs.terms.term_array import TermArray
+
+SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
 
 
 def load(words: Dictionary) -> Any:
@@ -160,7 +163,7 @@ def test_reuse_makes_new_buffers() -> None:
 
 def test_compaction_of_the_heap_changes_nothing() -> None:
     life = Life()
-    for round_ in range(30):
+    for round_ in range(30 if COMPILED or SOAK else 10):  # every other one is a compaction
         fresh = [IRI(f"{round_}/{n}/{'x' * 400}") for n in range(40)]
         life.step(fresh, list(range(40)) if round_ else [])
         check(read(life.words), life.terms)

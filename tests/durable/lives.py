@@ -19,6 +19,8 @@ from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import Any
 
+from tests.commands import build_commands_once
+
 from triegs import Engine, Window
 from triegs.cli.app import app
 from triegs.durable import checkpoint_manager
@@ -114,6 +116,7 @@ def warm_up() -> None:
     """Load what every life needs, without starting a thread that a fork would not have."""
     import triegs.cli.run_command  # noqa: F401
 
+    build_commands_once()
     with redirect_stdout(StringIO()), suppress(SystemExit):
         app(["explain", "ASK { ?x ?p ?y }"])  # the parser of the command line imports on first use
     with TemporaryDirectory() as folder:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ from hypothesis import strategies as st
 
 from triegs.events import open_input
 from triegs.events.scan_kernels import PLAIN, split_statements
+from triegs.jit.jit import COMPILED
 from triegs.terms.term import canonical_term
 
 FORMATS = {"n-triples": rdf.RdfFormat.N_TRIPLES, "n-quads": rdf.RdfFormat.N_QUADS}
+SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
 XSD = "http://www.w3.org/2001/XMLSchema#"
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 
@@ -148,6 +151,8 @@ def test_common_lines_take_the_quick_way() -> None:
 def test_every_character_of_an_iri() -> None:
     """What the kernel takes, pyoxigraph takes: each character of the first planes, in each part."""
     codes = [*range(1, 0x3000), *range(0xCF00, 0xD800), *range(0xE000, 0x10200), 0xE0001, 0xF0000]
+    if not COMPILED and not SOAK:  # compiled code has just shown each
+        codes = [code for code in codes if code < 0x500 or code % 16 in (0, 13, 15)]
     for where in ("<a:{}>", "<http://{}/>", "<http://ex?{}>", "<http://ex#{}>"):
         for code in codes:
             line = f"<a:s> <a:p> {where.format(chr(code))} ."

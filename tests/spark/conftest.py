@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from tests.spark.archive import choose_settings
 
 from triegs.spark import LocalSpark, SparkMissing
+from triegs.spark.session import SETTINGS
 
 
 @pytest.fixture(scope="session")
@@ -15,7 +17,9 @@ def spark() -> Iterator[LocalSpark]:
         found = LocalSpark()
     except SparkMissing as missing:
         pytest.skip(str(missing))
-    with found:
+    with found, pytest.MonkeyPatch.context() as patch:
+        for name, value in choose_settings().items():
+            patch.setitem(SETTINGS, name, value)
         # Generating and compiling Java, for each plan and for each projection of each state
         # variable, takes longer than running without. Processes of their own do generate it.
         found.get().conf.set("spark.sql.codegen.wholeStage", "false")

@@ -12,7 +12,9 @@ from rdflib.plugins.sparql.sparql import SPARQLError
 
 from triegs.testing import oracle_values as values
 from triegs.testing.oracle_regex import BadPattern, matches
-from triegs.testing.oracle_terms import number, spell, value_of
+from triegs.testing.oracle_terms import STRING, number, spell, value_of
+
+BOOLEANS = {each: rdflib.Literal(each) for each in (False, True)}
 
 
 def follow_standard(expression: Any) -> None:
@@ -78,13 +80,13 @@ def compare(expression: Any, ctx: Any) -> Any:
     if sign is None:
         return left
     if sign in ("IN", "NOT IN"):
-        return rdflib.Literal(is_among(left, items[1:], ctx) == (sign == "IN"))
+        return BOOLEANS[is_among(left, items[1:], ctx) == (sign == "IN")]
     right = evaluate_operand(items[1], ctx)
     if sign in ("=", "!="):
-        return rdflib.Literal(is_same(left, right) == (sign == "="))
+        return BOOLEANS[is_same(left, right) == (sign == "=")]
     order = values.compare(value_of(left), value_of(right))
     wanted = {"<": (-1,), ">": (1,), "<=": (-1, 0), ">=": (0, 1)}[sign]
-    return rdflib.Literal(order in wanted)
+    return BOOLEANS[order in wanted]
 
 
 def is_among(wanted: Any, items: list[Any], ctx: Any) -> bool:
@@ -132,7 +134,7 @@ def is_met(condition: Any, ctx: Any) -> bool:
 
 @standard
 def negate(expression: Any, ctx: Any) -> Any:
-    return rdflib.Literal(not is_true(evaluate_operand(operands(expression)[0], ctx)))
+    return BOOLEANS[not is_true(evaluate_operand(operands(expression)[0], ctx))]
 
 
 @standard
@@ -145,25 +147,25 @@ def connect(expression: Any, ctx: Any) -> Any:
     for item in items:
         try:
             if is_true(evaluate_operand(item, ctx)) == deciding:
-                return rdflib.Literal(deciding)
+                return BOOLEANS[deciding]
         except (SPARQLError, values.EvaluationError) as error:
             errors.append(error)
     if errors:
         raise values.EvaluationError(str(errors[0]))
-    return rdflib.Literal(not deciding)
+    return BOOLEANS[not deciding]
 
 
 def regex(call: Any, _context: Any) -> Any:
     arguments = [call.text, call.pattern] + ([call.flags] if call.flags is not None else [])
     text, *others = arguments
-    kinds = (None, rdflib.XSD.string)
+    kinds = (None, STRING)
     is_text = isinstance(text, rdflib.Literal) and (text.language or text.datatype in kinds)
     if not is_text or not all(
         isinstance(o, rdflib.Literal) and o.datatype in kinds and not o.language for o in others
     ):
         raise SPARQLError("REGEX takes strings")
     try:
-        return rdflib.Literal(matches(str(others[0]), str(text), *map(str, others[1:])))
+        return BOOLEANS[matches(str(others[0]), str(text), *map(str, others[1:]))]
     except BadPattern as problem:
         raise SPARQLError(str(problem)) from None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
 import rdflib
@@ -10,12 +11,14 @@ import rdflib
 from triegs.testing import oracle_values as values
 
 ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", '"': '"', "\\": "\\"}
+STRING = rdflib.XSD.string  # once: rdflib looks each name up in all annotations
 
 
 class DataBlank(str):
     """A blank node of the data: a constant, unlike a blank node of the query."""
 
 
+@lru_cache(maxsize=1 << 14)
 def term(text: str) -> Any:
     """An N-Triples term as an rdflib term, with its lexical form unchanged."""
     if text.startswith("_:"):
@@ -45,7 +48,7 @@ def spell(value: Any) -> str:
         return f"<{value}>"
     lexical = str(value).replace("\\", "\\\\").replace('"', '\\"')
     lexical = lexical.replace("\n", "\\n").replace("\r", "\\r")
-    plain = value.datatype in (None, rdflib.XSD.string)
+    plain = value.datatype in (None, STRING)
     suffix = f"@{value.language}" if value.language else "" if plain else f"^^<{value.datatype}>"
     return f'"{lexical}"{suffix}'
 

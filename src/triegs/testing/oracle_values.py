@@ -15,6 +15,7 @@ import math
 import re
 from collections.abc import Iterable
 from fractions import Fraction
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -74,6 +75,7 @@ Value = Number | Text | Time | bool
 # Reading
 
 
+@lru_cache(maxsize=1 << 14)  # a filter reads the same few constants for each pair of terms
 def read(lexical: str, datatype: str | None, language: str | None = None) -> Value | None:
     """The value of a literal; None if its datatype is unknown or does not allow its text."""
     if language or datatype is None:
