@@ -45,6 +45,7 @@ LOG_WORDS_PER_UPDATE, POOL_WORDS_PER_UPDATE = 16, 64
 HAND_OFFS = 32  # measured at the start
 PAYS_AT = 4  # hand-offs: an epoch that takes less is not worth sharing
 TRIALS = 3  # epochs of a size that are made each way before one is chosen
+MARGIN = 0.9  # what follows costs more behind several workers: publishing, and the lock
 TRY_AGAIN = 64  # epochs after which the other way is tried again
 
 
@@ -366,7 +367,8 @@ class _Trial:
         for way in (0, 1):
             if self._counts[way] < TRIALS:
                 return bool(way)
-        return (self._seconds[1] < self._seconds[0]) != (self._since >= TRY_AGAIN)
+        is_faster = self._seconds[1] < MARGIN * self._seconds[0]
+        return is_faster != (self._since >= TRY_AGAIN)
 
     def note(self, seconds: float, *, is_shared: bool) -> None:
         way = int(is_shared)
