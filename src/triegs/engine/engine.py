@@ -68,7 +68,8 @@ class Engine(Aggregating, RuleKeeping, Sliding, Uncopied):
     stay readable. `rules` are ``"rdfs"``, ``"rdfs-plus"``, a file or rule text, or several of
     these: what they derive is in the graph (`docs/reasoning.md`). With `shared_memory` other
     processes can read its snapshots (`Snapshot.share`), on Linux; a process that is forked from
-    this one cannot use the engine then. `store` replaces the default store. With `debug` (the
+    this one cannot use the engine then. `workers` threads make each epoch that is large enough,
+    which `scheduler` decides (`docs/scaling.md`), also on Linux. `store` replaces the default store. With `debug` (the
     default in Python's development mode) a snapshot that is dropped without being closed warns, and
     says where it was taken.
 
