@@ -67,7 +67,7 @@ bench: $(READY) ## measure against peers in ten minutes, rewrite docs/measuremen
 	@$(NEEDS_PEERS)
 	@$(BIN)/python -m bench.suite --docs docs $(ARGS)
 
-bench-quick: $(READY) ## measure against the goals in three minutes (ARGS="slides memory")
+bench-quick: $(READY) ## measure against the goals in five minutes (ARGS="slides memory")
 	@$(NEEDS_PEERS)
 	@$(BIN)/python -m bench.quick $(ARGS)
 

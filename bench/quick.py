@@ -1,4 +1,4 @@
-"""The goals of speed and size in three minutes: ``python -m bench.quick [section …]``.
+"""The goals of speed and size in five minutes: ``python -m bench.quick [section …]``.
 
 A figure counts only if its run gave the right answers; otherwise the run prints FAILED and exits
 with 1. A goal that is missed is shown and changes no exit code.

@@ -15,8 +15,8 @@ from time import perf_counter
 from bench.scale.accounting import Account, Stopwatch
 from bench.scale.mixes import ScaleLane
 from triegs.lanes.crew import Crew, Share
-from triegs.lanes.placement import plan_placement
 from triegs.lanes.schedule import Schedule
+from triegs.placement import plan_placement
 
 
 def run_fixed_work(lanes: Sequence[ScaleLane], schedule: Schedule) -> Account:

@@ -17,8 +17,8 @@ from typing import NamedTuple
 from bench.scale.accounting import Account, Stopwatch
 from bench.scale.mixes import ScaleLane
 from triegs.lanes.crew import Crew
-from triegs.lanes.placement import plan_placement
 from triegs.lanes.schedule import Schedule
+from triegs.placement import plan_placement
 
 SHARES = (0.5, 0.9, 0.99, 0.999)
 

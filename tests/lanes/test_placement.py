@@ -6,10 +6,11 @@ import os
 
 import pytest
 
+from triegs import placement
 from triegs.errors import BadOption
-from triegs.lanes import Lanes, placement
+from triegs.lanes import Lanes
 from triegs.lanes.crew import Crew
-from triegs.lanes.placement import plan_placement, read_nodes
+from triegs.placement import plan_placement, read_nodes
 
 CAN_PIN = hasattr(os, "sched_setaffinity")
 needs_affinity = pytest.mark.skipif(not CAN_PIN, reason="this system cannot pin threads")

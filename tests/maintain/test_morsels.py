@@ -1,4 +1,4 @@
-"""Epochs by several workers: the plan, the five invariants, and when a crew is asked."""
+"""Epochs by several workers: the plan, the five invariants, and when a pool is asked."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from triegs.errors import BadOption, InvalidUpdate, StateError
 from triegs.maintain import morsels
 from triegs.maintain.kernels import morsel_tables as m
 from triegs.maintain.kernels.morsels import run_worker
-from triegs.maintain.morsels import Crew, _Trial
+from triegs.maintain.morsels import WorkerPool, _Trial
 from triegs.maintain.schedulers import BY_NAME, Workers
+from triegs.placement import find_nodes, plan_placement
 from triegs.store.contract import StoreCorrupt
 from triegs.store.kernels.layout import EPOCH
 from triegs.store.packed import PackedStore
@@ -42,13 +43,13 @@ def draw(seed: int, count: int = 300) -> list[tuple[str, int, str, int]]:
     ]  # fmt: skip
 
 
-def make(workers: int = 3, scheduler: str = "prefix", **options: Any) -> tuple[Engine, Crew]:
+def make(workers: int = 3, scheduler: str = "prefix", **options: Any) -> tuple[Engine, WorkerPool]:
     engine = Engine(workers=workers, scheduler=scheduler, **options)  # type: ignore[arg-type]
     for text in TEXTS:
         engine.register(text)
-    crew = engine._core.crew
-    assert crew is not None
-    return engine, crew
+    pool = engine._core.worker_pool
+    assert pool is not None
+    return engine, pool
 
 
 def read(engine: Engine) -> list[Counter[str]]:
@@ -77,16 +78,16 @@ def is_noticed(engine: Engine, epochs: list[list[tuple[str, int, str, int]]]) ->
 # The plan
 
 
-def list_kinds(crew: Crew) -> list[set[int]]:
-    plan = crew._plan
+def list_kinds(pool: WorkerPool) -> list[set[int]]:
+    plan = pool._plan
     assert plan is not None
     return [{each.kind for each in stage} for stage in plan.stages]
 
 
 def test_a_stage_merges_what_the_one_before_has_written():
-    engine, crew = make()
+    engine, pool = make()
     engine.apply(draw(1))
-    kinds = list_kinds(crew)
+    kinds = list_kinds(pool)
     assert kinds[:3] == [{m.PARTITION}, {m.JUDGE}, {m.MERGE, m.FILL}]
     written = {m.EDGE_OUTPUT, m.PRODUCT_OUTPUT, m.RULE_OUTPUT}
     for before, stage in pairwise(kinds):
@@ -96,9 +97,9 @@ def test_a_stage_merges_what_the_one_before_has_written():
 
 
 def test_a_plan_covers_every_step_and_row_once():
-    engine, crew = make()
+    engine, pool = make()
     engine.apply(draw(1))
-    plan = crew._plan
+    plan = pool._plan
     assert plan is not None
     outputs = [slot for slot, _, _ in plan.outputs]
     assert len(outputs) == len(set(outputs))
@@ -122,22 +123,22 @@ def test_every_worker_may_run_every_morsel(name):
 # The five invariants of `docs/maintenance.md`, each broken on purpose
 
 
-Plant = Callable[[Engine, Crew], Any]
+Plant = Callable[[Engine, WorkerPool], Any]
 
 
 def plant_header(offset: int) -> Plant:
     """The workers' epoch is not that of the arena."""
 
-    def plant(engine: Engine, crew: Crew) -> Any:
-        equip = crew._arenas.equip
+    def plant(engine: Engine, pool: WorkerPool) -> Any:
+        equip = pool._arenas.equip
 
         def wrong(count: int) -> bool:
             done = equip(count)
-            for words in crew._arenas.words:
+            for words in pool._arenas.words:
                 words[EPOCH] += offset
             return done
 
-        return mock.patch.object(crew._arenas, "equip", wrong)
+        return mock.patch.object(pool._arenas, "equip", wrong)
 
     return plant
 
@@ -145,15 +146,15 @@ def plant_header(offset: int) -> Plant:
 def plant_plan(change: Callable[[Any], None]) -> Plant:
     """A plan that was changed after it was made."""
 
-    def plant(engine: Engine, crew: Crew) -> Any:
-        follow = crew._follow
+    def plant(engine: Engine, pool: WorkerPool) -> Any:
+        follow = pool._follow
 
         def wrong(*given: Any) -> Any:
             plan = follow(*given)
             change(plan)
             return plan
 
-        return mock.patch.object(crew, "_follow", wrong)
+        return mock.patch.object(pool, "_follow", wrong)
 
     return plant
 
@@ -196,13 +197,13 @@ INVARIANTS: dict[str, Plant] = {
 
 @pytest.mark.parametrize("name", INVARIANTS)
 def test_an_invariant_that_is_broken_is_noticed(name):
-    engine, crew = make(scheduler="stealing")
+    engine, pool = make(scheduler="stealing")
     epochs = [draw(1), draw(2)]
     for epoch in epochs:
         engine.apply(epoch)
     assert not is_noticed(engine, epochs)
     epochs.append([("-", *update[1:]) for update in draw(1)] + draw(3))
-    with mock.patch.object(morsels, "SMALL_SHIFT", 5), INVARIANTS[name](engine, crew):
+    with mock.patch.object(morsels, "SMALL_SHIFT", 5), INVARIANTS[name](engine, pool):
         engine.apply(epochs[-1])
     assert is_noticed(engine, epochs), "the test does not break what it says"
 
@@ -224,13 +225,13 @@ def test_a_held_snapshot_stays_while_workers_replace_everything():
 
 
 def test_a_strict_epoch_with_an_invalid_update_changes_nothing():
-    engine, crew = make()
+    engine, pool = make()
     engine.apply(draw(1))
     before = read(engine)
     with pytest.raises(InvalidUpdate):
         engine.apply([*draw(2), ("-", 1, KNOWS, 10**6)], strict=True)
     assert read(engine) == before
-    assert crew.epochs == 2
+    assert pool.epochs == 2
     engine._store.check()
     engine.apply(draw(2))
     assert not is_noticed(engine, [draw(1), draw(2)])
@@ -264,11 +265,11 @@ def test_an_exception_in_a_worker_is_raised_and_changes_nothing():
 
 
 def test_an_epoch_that_the_crew_gives_up_is_made_by_one_worker():
-    engine, crew = make()
+    engine, pool = make()
     engine.apply(draw(1))
-    with mock.patch.object(crew._arenas, "make_pages", return_value=False):
+    with mock.patch.object(pool._arenas, "make_pages", return_value=False):
         engine.apply(draw(2))
-    assert crew.epochs == 1
+    assert pool.epochs == 1
     assert not is_noticed(engine, [draw(1), draw(2)])
 
 
@@ -287,16 +288,33 @@ def test_options_are_checked():
 
 
 def test_one_worker_needs_no_crew():
-    assert Engine()._core.crew is None
+    assert Engine()._core.worker_pool is None
     assert "workers" not in Engine().metrics()
 
 
 def test_metrics_say_who_works():
-    engine, crew = make(2)
+    engine, pool = make(2)
     engine.apply(draw(1))
     found = engine.metrics()["workers"]
     assert (found["workers"], found["scheduler"], found["epochs"]) == (2, "prefix", 1)
-    assert found["given_up"] == crew.failed == 0
+    assert found["given_up"] == pool.failed == 0
+
+
+def test_workers_are_pinned_where_that_is_asked_for():
+    engine, pool = make(2, placement=[0, 0], scheduler="numa")
+    engine.apply(draw(1))
+    assert not is_noticed(engine, [draw(1)])
+    assert engine.metrics()["workers"]["placement"]["cpus"] == [[0], [0]]
+    assert pool.nodes == [0, 0]
+    other, _ = make(2)
+    assert other.metrics()["workers"]["placement"]["cpus"] is None
+    with pytest.raises(BadOption, match="placement must be"):
+        Engine(workers=2, placement="far")  # type: ignore[arg-type]
+
+
+def test_nodes_are_those_of_the_cpus():
+    placed = plan_placement("cpus", 4, {0: (0, 1), 1: (2, 3)})
+    assert find_nodes(placed, 4) == [0, 0, 1, 1]
 
 
 def test_threads_end_with_their_engine():
@@ -324,9 +342,9 @@ def test_adaptive_takes_the_faster_way_and_tries_the_other_again():
 
 
 def test_adaptive_leaves_small_epochs_to_one_worker():
-    engine, crew = make(scheduler="adaptive")
-    crew.hand_off = 1e-5
-    assert not crew.wants(1000, expected_ns=1e4)
+    engine, pool = make(scheduler="adaptive")
+    pool.hand_off = 1e-5
+    assert not pool.wants(1000, expected_ns=1e4)
     engine.apply(draw(1))
-    assert crew.epochs == 0
+    assert pool.epochs == 0
     assert not is_noticed(engine, [draw(1)])

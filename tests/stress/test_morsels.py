@@ -29,7 +29,7 @@ APART = (0, 40, 1100)
 _fillers = count(10**15)
 
 
-class CrewLife(Life):
+class PooledLife(Life):
     """A life with several workers, of which each epoch wants all."""
 
     def __init__(self, seed: int, workers: int, scheduler: str, store: str | None = None) -> None:
@@ -37,13 +37,13 @@ class CrewLife(Life):
         store = store or random.choice(["packed", "packed", "packed", "limited"])
         options: dict[str, Any] = {"workers": workers, "scheduler": scheduler}
         super().__init__(seed, store=store, options=options)
-        self.crew = self.engine._core.crew
-        assert self.crew is not None
+        self.worker_pool = self.engine._core.worker_pool
+        assert self.worker_pool is not None
         if scheduler == "adaptive":  # it would leave epochs of this size to one worker
             chance = Random(seed)
-            setattr(self.crew, "wants", lambda *_: chance.random() < 0.6)  # noqa: B010
+            setattr(self.worker_pool, "wants", lambda *_: chance.random() < 0.6)  # noqa: B010
         if random.random() < 0.7:
-            self.crew.waste_time(1 + random.randrange(1000))
+            self.worker_pool.waste_time(1 + random.randrange(1000))
         self.fillers = self.spread(random.choice(APART))
 
     def spread(self, apart: int) -> list[int]:
@@ -63,10 +63,10 @@ class CrewLife(Life):
         super().end()
 
 
-def live(seed: int, epochs: int) -> CrewLife:
+def live(seed: int, epochs: int) -> PooledLife:
     """A life of which the seed says how many workers there are, and who schedules them."""
     schedulers = list(BY_NAME)
-    life = CrewLife(seed, 2 + seed % 7, schedulers[seed % len(schedulers)])
+    life = PooledLife(seed, 2 + seed % 7, schedulers[seed % len(schedulers)])
     run_life(seed, epochs, CHECK_EVERY, life)
     return life
 
@@ -74,9 +74,9 @@ def live(seed: int, epochs: int) -> CrewLife:
 @pytest.mark.parametrize("seed", range(140 if SOAK else 14))
 def test_every_epoch_equals_the_oracle(seed):
     life = live(seed, EPOCHS)
-    assert life.crew is not None
+    assert life.worker_pool is not None
     # Of a limit as small as that, no other worker gets its share.
-    assert life.store == "limited" or life.crew.epochs > EPOCHS // 8
+    assert life.store == "limited" or life.worker_pool.epochs > EPOCHS // 8
 
 
 def test_every_scheduler_and_number_of_workers_is_drawn():
@@ -94,8 +94,8 @@ def test_near_the_memory_limit_one_worker_goes_on():
     """What does not fit is refused as it is with one worker, and changes nothing; deletions fit."""
     engine = Engine(workers=3, scheduler="prefix", memory_limit=5_000_000)
     text = "SELECT * { ?x <p0> ?y . ?y <p1> ?z }"
-    query, crew = engine.register(text), engine._core.crew
-    assert crew is not None
+    query, pool = engine.register(text), engine._core.worker_pool
+    assert pool is not None
     random, refused = np.random.default_rng(1), 0
     live = np.empty((0, 3), np.int64)
     for number in range(40):
@@ -112,7 +112,7 @@ def test_near_the_memory_limit_one_worker_goes_on():
                 refused += 1
         engine._store.check()
     assert refused > 1
-    assert crew.epochs > 3
+    assert pool.epochs > 3
     other = Engine()
     twin = other.register(text)
     other.apply(make_table("+", live))

@@ -46,6 +46,7 @@ from triegs.options import (
     check_word,
     check_workers,
 )
+from triegs.placement import PlacementName
 from triegs.reason.sets import RuleSources, read_rules
 from triegs.shared_memory import IS_AVAILABLE
 from triegs.sizes import read_size
@@ -69,7 +70,8 @@ class Engine(Aggregating, RuleKeeping, Sliding, Uncopied):
     these: what they derive is in the graph (`docs/reasoning.md`). With `shared_memory` other
     processes can read its snapshots (`Snapshot.share`), on Linux; a process that is forked from
     this one cannot use the engine then. `workers` threads make each epoch that is large enough,
-    which `scheduler` decides (`docs/scaling.md`), also on Linux. `store` replaces the default store. With `debug` (the
+    which `scheduler` decides (`docs/scaling.md`), also on Linux; `placement` pins them as that of
+    `Lanes` does. `store` replaces the default store. With `debug` (the
     default in Python's development mode) a snapshot that is dropped without being closed warns, and
     says where it was taken.
 
@@ -106,6 +108,7 @@ class Engine(Aggregating, RuleKeeping, Sliding, Uncopied):
         shared_memory: bool = False,
         workers: int = 1,
         scheduler: SchedulerName = "adaptive",
+        placement: PlacementName | Sequence[int] | None = None,
     ) -> None:
         check_word("scheduler", scheduler, SCHEDULERS)
         check_workers(workers)
@@ -132,7 +135,7 @@ class Engine(Aggregating, RuleKeeping, Sliding, Uncopied):
             warm_up_workers()
         options = EngineOptions(
             Mode(mode), check_base(base), prefixes or {}, retain_epochs, debug, window, event_time,
-            workers, scheduler,
+            workers, scheduler, placement,
         )  # fmt: skip
         self._internals = internals = EngineInternals(
             options,

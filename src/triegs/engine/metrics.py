@@ -18,8 +18,8 @@ def collect_metrics(state: EngineInternals, *, relations: bool) -> dict[str, Any
     more: dict[str, Any] = {}
     if state.windows.reasoning.is_used:
         more["rules"] = state.windows.reasoning.measure()
-    if core.crew is not None:
-        more["workers"] = core.crew.describe()
+    if core.worker_pool is not None:
+        more["workers"] = core.worker_pool.describe()
     if relations:
         measured = state.store.measure_relations()
         more["relations"] = {name: found._asdict() for name, found in measured.items()}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,10 +19,11 @@ from triegs.engine.clock import Clock
 from triegs.errors import StateError
 from triegs.maintain.compiled import CompiledCore
 from triegs.maintain.judges import Judges
-from triegs.maintain.morsels import Crew
+from triegs.maintain.morsels import WorkerPool
 from triegs.mode import Mode
 from triegs.names import BASE
 from triegs.options import SchedulerName
+from triegs.placement import PlacementName, plan_placement
 from triegs.read.holds import Holds
 from triegs.read.pins import Pins
 from triegs.read.subscription import Publications
@@ -56,6 +57,7 @@ class EngineOptions(NamedTuple):
     event_time: EventTime | None = None
     workers: int = 1
     scheduler: SchedulerName = "adaptive"
+    placement: PlacementName | Sequence[int] | None = None
 
 
 class EngineState:
@@ -74,7 +76,12 @@ class EngineState:
         judges = Judges(self.dictionary.decode_one, self.dictionary.read_terms)
         self.core = CompiledCore(store, self._encode, judges, options.mode, self.dictionary)
         if options.workers > 1:
-            self.core.share_epochs(Crew(store, judges, options.workers, options.scheduler))
+            self.core.share_epochs(
+                WorkerPool(
+                    store, judges, options.workers, options.scheduler,
+                    plan_placement(options.placement, options.workers),
+                )
+            )  # fmt: skip
         self.dictionary.on_free.append(self.core.forget_terms)
         self.clock = Clock(store)
         self.windows = Windows(
@@ -245,7 +252,7 @@ class EngineState:
             self.aggregating.end()
             self.held.clear()
             self.publications.end()
-            if self.core.crew is not None:
-                self.core.crew.close()
+            if self.core.worker_pool is not None:
+                self.core.worker_pool.close()
             if self.checkpoint_manager is not None:
                 self.checkpoint_manager.close()

@@ -7,7 +7,7 @@ from queue import SimpleQueue
 from threading import Thread
 from time import perf_counter, thread_time
 
-from triegs.lanes.placement import Placement, pin_thread
+from triegs.placement import Placement, pin_thread
 
 Share = Callable[[], None]
 

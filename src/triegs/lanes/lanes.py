@@ -27,12 +27,12 @@ from triegs.lanes.crew import Crew
 from triegs.lanes.lane_query import LaneQuery
 from triegs.lanes.metrics import collect_metrics
 from triegs.lanes.mirrors import Mirrors
-from triegs.lanes.placement import count_cpus, plan_placement
 from triegs.lanes.schedule import Form
 from triegs.lanes.snapshots import LanesSnapshot
 from triegs.lanes.together import Lane, Together
 from triegs.mode import Mode
 from triegs.options import KeepName, ModeName, check_text, check_word
+from triegs.placement import PlacementName, count_cpus, plan_placement
 from triegs.sparql.window import EVERY, Window, read_span
 from triegs.windows.encoding import read_time
 from triegs.windows.judging import NO_TIME
@@ -78,7 +78,7 @@ class Lanes(Uncopied):
         threads: int | None = None,
         schedule: ScheduleName = "auto",
         latency: str | int | timedelta | None = None,
-        placement: Literal["cpus", "nodes"] | Sequence[int] | None = None,
+        placement: PlacementName | Sequence[int] | None = None,
         **options: Any,
     ) -> None:
         _check_positive("n", n)

@@ -39,7 +39,7 @@ from triegs.maintain.kernels.slides import (
 from triegs.maintain.kernels.tables import ENTRY_WORDS
 from triegs.maintain.label_graphs import LabelGraphs
 from triegs.maintain.model import Watch
-from triegs.maintain.morsels import Crew
+from triegs.maintain.morsels import WorkerPool
 from triegs.maintain.pace import Pace
 from triegs.maintain.standing import NO_EVENT, Epoch, Publisher, Refused
 from triegs.maintain.tables import Table
@@ -102,30 +102,34 @@ class AtOnce(Publisher):
         self._is_plain = True  # nothing is stalled
         self._is_quick = True  # an epoch may be made in one call
         #: The workers that share epochs with this thread, if there are others.
-        self.crew: Crew | None = None
+        self.worker_pool: WorkerPool | None = None
         self._watches: list[Watch] = []
 
     @abstractmethod
     def _abort(self, saved: Any) -> None: ...
 
-    def share_epochs(self, crew: Crew) -> None:
+    def share_epochs(self, pool: WorkerPool) -> None:
         """Have several workers make epochs, those that they want to."""
-        self.crew = crew
+        self.worker_pool = pool
         self._follow_stalls(is_plain=self._is_plain)
 
     def _follow_stalls(self, *, is_plain: bool) -> None:
         self._is_plain = is_plain
-        self._is_quick = is_plain and (self.crew is None or not self.crew.takes_all)
+        self._is_quick = is_plain and (self.worker_pool is None or not self.worker_pool.takes_all)
 
-    def _wants_crew(self, count: int) -> bool:
+    def _wants_workers(self, count: int) -> bool:
         """Whether several workers are to make an epoch of so many updates."""
-        return self.crew is not None and self.crew.wants(count, self.pace.expect(count))
+        return self.worker_pool is not None and self.worker_pool.wants(
+            count, self.pace.expect(count)
+        )
 
     def _note_call(self, count: int) -> None:
         """Learn from a call that this thread made alone."""
         self.pace.note(self._told[CALL_TICKS], count)
-        if self.crew is not None:
-            self.crew.note(count, self._told[CALL_TICKS] * self.pace.find_tick(), is_shared=False)
+        if self.worker_pool is not None:
+            self.worker_pool.note(
+                count, self._told[CALL_TICKS] * self.pace.find_tick(), is_shared=False
+            )
 
     def apply_at_once(self, flat: Words, counts: bool) -> Epoch | None:
         """An epoch in one call, see `CompiledCore.apply`; None if that is not possible."""
@@ -197,7 +201,7 @@ class AtOnce(Publisher):
         Returns how many updates it refused, and the version; `updates` has the rows. The number is
         `NEEDS_LABELS`, or another negative one, if that is not possible.
         """
-        if not self._is_quick or self._watches or self._wants_crew(max(1, self._last_slide)):
+        if not self._is_quick or self._watches or self._wants_workers(max(1, self._last_slide)):
             return IMPOSSIBLE, self.store.newest
         if not self._room:
             self._make_scratch(FEW_UPDATES)

@@ -103,7 +103,7 @@ class CompiledCore(Uncopied, AtOnce):
         while it runs. It is kept if the result is within the limit, or if it only deletes.
         """
         flat = rows.reshape(-1)
-        is_small = flat.size <= 4 * MOST_AT_ONCE and not self._wants_crew(flat.size >> 2)
+        is_small = flat.size <= 4 * MOST_AT_ONCE and not self._wants_workers(flat.size >> 2)
         if self._is_quick and not is_strict and is_small:
             epoch = self.apply_at_once(flat, counts)
             if epoch is not None:
@@ -135,7 +135,7 @@ class CompiledCore(Uncopied, AtOnce):
         flat = rows.reshape(-1)
         saved = None if self._is_plain else self._save()
         overflown: dict[RegisteredPlan, MultiplicityOverflow] = {}
-        is_shared = flat.size > 0 and not is_lifted and self._wants_crew(flat.size >> 2)
+        is_shared = flat.size > 0 and not is_lifted and self._wants_workers(flat.size >> 2)
         while True:
             try:
                 refused = self._run(flat, overflown, is_shared)
@@ -222,18 +222,18 @@ class CompiledCore(Uncopied, AtOnce):
         return self._list_refused(refused, found)
 
     def _run_shared(self, flat: Words) -> tuple[Refused, ...]:
-        """`_run` by the crew; raises `Failed` if it cannot, and the epoch must be made again."""
-        crew = self.crew
-        assert crew is not None
+        """`_run` by the pool; raises `Failed` if it cannot, and the epoch must be made again."""
+        pool = self.worker_pool
+        assert pool is not None
         started, count = perf_counter(), flat.size // 4
         highest = int(self._terms.arrays.meta[TOP])
         packed = self._packed
         label_of = packed[packed[PACKED_LABELS] : packed[PACKED_LABELS + 1]]
-        refused, found = crew.run(
+        refused, found = pool.run(
             flat, self.table, (self._lists, label_of, self._bounds), self.label_graphs.words,
             self.views.work, highest,
         )  # fmt: skip
-        crew.note(count, perf_counter() - started, is_shared=True)
+        pool.note(count, perf_counter() - started, is_shared=True)
         ends = self._lists[1 : self._lists.size - self.table.counters.size : 2]
         self._told[CALL_TOUCHED] += int(ends.sum()) >> 1
         self._judged += count

@@ -1,14 +1,14 @@
 """Epochs by several workers: threads that take morsels of one epoch (`docs/maintenance.md`).
 
-A `Crew` belongs to one core. Its workers are threads that run one kernel without the interpreter's
-lock; the thread that updates is worker 0. Each has a mapping of the arena with a header of its own
-(`triegs.store.workers`), and scratch memory of its own. Whatever the crew cannot do, such as an
-epoch with a fault or without room, is undone, and made again by one worker.
+A `WorkerPool` belongs to one core. Its workers are threads that run one kernel without the
+interpreter's lock; the thread that updates is worker 0. Each has a mapping of the arena with a
+header of its own (`triegs.store.workers`), and scratch memory of its own. Whatever the pool cannot
+do, such as an epoch with a fault or without room, is undone, and made again by one worker.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from queue import SimpleQueue
 from threading import Thread
 from time import perf_counter, sleep
@@ -28,6 +28,7 @@ from triegs.maintain.morsel_plan import MorselPlan, find_slot
 from triegs.maintain.relations import make_work
 from triegs.maintain.schedulers import BY_NAME, Workers
 from triegs.maintain.tables import Table
+from triegs.placement import Placement, find_nodes, pin_thread, plan_placement
 from triegs.store.kernels.layout import LOG_FULL
 from triegs.store.kernels.stripes import MERGE_WORDS, MOST_WORKERS
 from triegs.store.packed import PackedStore
@@ -49,20 +50,23 @@ MARGIN = 0.9  # what follows costs more behind several workers: publishing, and 
 TRY_AGAIN = 64  # epochs after which the other way is tried again
 
 
+NOT_PLACED = plan_placement(None, 0, {})
+
+
 class Failed(Exception):
-    """The crew could not make an epoch; it changed nothing that an abort does not undo."""
+    """The pool could not make an epoch; it changed nothing that an abort does not undo."""
 
 
-class Crew:
+class WorkerPool:
     """Threads that make the epochs of one core together with the updater's."""
 
     def __init__(
         self, store: PackedStore, judges: Judges, workers: int, scheduler: str,
-        nodes: Sequence[int] = (),
+        placement: Placement = NOT_PLACED,
     ) -> None:  # fmt: skip
         self.workers, self.scheduler = workers, scheduler
         self.stripes = min(MOST_STRIPES, STRIPES_PER_WORKER * workers)
-        self.nodes = list(nodes) or [0] * workers
+        self.placement, self.nodes = placement, find_nodes(placement, workers)
         self._store, self._judges = store, judges
         self._arenas = WorkerArenas(store, workers)
         self._plan: MorselPlan | None = None
@@ -76,7 +80,9 @@ class Crew:
         self._store_faults = 0  # of the last epoch that was given up
         self._problems: SimpleQueue[BaseException] = SimpleQueue()
         self._queues: list[SimpleQueue[Any]] = [SimpleQueue() for _ in range(workers - 1)]
-        for queue in self._queues:
+        for number, queue in enumerate(self._queues, 1):
+            if placement.cpus is not None:
+                queue.put((pin_thread, (placement.cpus[number],)))
             Thread(target=_work, args=(queue, self._problems), daemon=True).start()
         self._finish = finalize(self, _stop, self._queues)
         self.epochs = self.failed = 0  # made, and given up
@@ -110,7 +116,7 @@ class Crew:
         return self.scheduler not in ("serial", "adaptive")
 
     def wants(self, count: int, expected_ns: float) -> bool:
-        """Whether the crew is to make an epoch of so many updates, which one worker is expected to
+        """Whether the pool is to make an epoch of so many updates, which one worker is expected to
         need so long for.
 
         Adaptive: below a few hand-offs never; above, each way is timed for epochs of about that
@@ -125,7 +131,7 @@ class Crew:
         return self._trials.setdefault(count.bit_length(), _Trial()).choose()
 
     def note(self, count: int, seconds: float, *, is_shared: bool) -> None:
-        """Learn how long an epoch took, made by the crew or by one worker."""
+        """Learn how long an epoch took, made by the pool or by one worker."""
         trial = self._trials.get(count.bit_length())
         if trial is not None:
             trial.note(seconds / count, is_shared=is_shared)
@@ -138,6 +144,7 @@ class Crew:
             "epochs": self.epochs,
             "given_up": self.failed,
             "hand_off_us": round(1e6 * self.hand_off, 1),
+            "placement": self.placement.describe(),
         }
 
     # One epoch
@@ -355,7 +362,7 @@ class _Scratch:
 
 
 class _Trial:
-    """The time per update of epochs of about one size, made by the crew and by one worker."""
+    """The time per update of epochs of about one size, made by the pool and by one worker."""
 
     def __init__(self) -> None:
         self._seconds = [0.0, 0.0]
@@ -363,7 +370,7 @@ class _Trial:
         self._since = 0
 
     def choose(self) -> bool:
-        """Whether the crew is to make the next one."""
+        """Whether the pool is to make the next one."""
         for way in (0, 1):
             if self._counts[way] < TRIALS:
                 return bool(way)

@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from triegs.errors import BadOption
 
 NODES = Path("/sys/devices/system/node")
 KINDS = ("cpus", "nodes")
+PlacementName = Literal["cpus", "nodes"]
 
 
 class Placement(NamedTuple):
@@ -27,7 +28,7 @@ class Placement(NamedTuple):
     why: str = ""
 
     def describe(self) -> dict[str, Any]:
-        """For `triegs.Lanes.metrics`."""
+        """For the metrics of engines and lanes."""
         cpus = None if self.cpus is None else [list(each) for each in self.cpus]
         nodes = {node: list(cpus) for node, cpus in self.nodes.items()}
         return {"kind": self.kind, "cpus": cpus, "nodes": nodes, "why": self.why}
@@ -106,6 +107,19 @@ def count_cpus() -> int:
     """The number of CPUs that this process may use."""
     allowed = find_allowed()
     return (os.cpu_count() or 1) if allowed is None else len(allowed)
+
+
+def find_nodes(placement: Placement, threads: int) -> list[int]:
+    """The NUMA node of each thread; 0 for threads that are not pinned.
+
+    >>> placed = Placement("cpus", ((0,), (2,)), {0: (0, 1), 1: (2, 3)})
+    >>> find_nodes(placed, 2)
+    [0, 1]
+    """
+    if placement.cpus is None:
+        return [0] * threads
+    node_of = {cpu: node for node, cpus in placement.nodes.items() for cpu in cpus}
+    return [node_of.get(cpus[0], 0) for cpus in placement.cpus]
 
 
 def pin_thread(cpus: Sequence[int]) -> None:
