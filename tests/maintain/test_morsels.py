@@ -277,6 +277,27 @@ def test_an_epoch_that_the_crew_gives_up_is_made_by_one_worker():
     assert not is_noticed(engine, [draw(1), draw(2)])
 
 
+def test_scratch_memory_follows_the_updates_whatever_the_table():
+    """A table with many selections needs more memory for few updates than one without for many."""
+    engine = Engine(workers=2, scheduler="prefix")
+    filtered = [
+        engine.register(f"SELECT * {{ ?x {KNOWS} ?y . ?y {LIKES} {n} FILTER(?x > {n}) }}")
+        for n in range(12)
+    ]
+    engine.apply(draw(1))
+    for query in filtered:
+        query.close()
+    engine.register(TEXTS[0])
+    batch = draw(2, 4_000)
+    report = engine.apply([*batch, *(("-", 10**6 + n, SEES, n) for n in range(500))])
+    assert len(report.refused) == 500
+    engine._store.check()
+    engine._core.views.check()
+    pool = engine._core.worker_pool
+    assert pool is not None
+    assert (pool.epochs, pool.failed) == (2, 0)
+
+
 # Options
 
 

@@ -48,8 +48,6 @@ PAYS_AT = 4  # hand-offs: an epoch that takes less is not worth sharing
 TRIALS = 3  # epochs of a size that are made each way before one is chosen
 MARGIN = 0.9  # what follows costs more behind several workers: publishing, and the lock
 TRY_AGAIN = 64  # epochs after which the other way is tried again
-
-
 NOT_PLACED = plan_placement(None, 0, {})
 
 
@@ -71,7 +69,6 @@ class WorkerPool:
         self._arenas = WorkerArenas(store, workers)
         self._plan: MorselPlan | None = None
         self._planned: Table | None = None
-        self._plans: dict[int, MorselPlan] = {}
         self._state: Words = np.zeros(m.STATE_HEAD, np.int64)
         self._ticket = 0
         self._scratch = [_Scratch(number) for number in range(workers)]
@@ -89,7 +86,6 @@ class WorkerPool:
         #: Seconds until another thread has begun: what an epoch must be worth.
         self.hand_off = self._measure_hand_off()
         self._trials: dict[int, _Trial] = {}
-        self._began = 0.0
 
     def close(self) -> None:
         """End the threads."""
@@ -180,6 +176,7 @@ class WorkerPool:
                 self._answer()
             is_done = not self._state[m.S_FAULTY] and not store.faults
         finally:
+            self._state[m.S_OPEN] = m.CLOSED  # nobody waits for an epoch that does not begin
             if not is_done:
                 self._undo(plan)
             self._arenas.end_epoch()
@@ -213,6 +210,7 @@ class WorkerPool:
         words = count * ENTRY_WORDS * (1 + table.selections)
         if self._entries.size < words:
             self._entries = np.empty(2 * words, np.int64)
+        if self._refused.size < 2 * count:
             self._unsorted = np.empty(2 * count * ENTRY_WORDS, np.int64)
             self._refused = np.empty(4 * count, np.int64)
         if self._bounds.size != len(table.streams) + 2:
@@ -264,8 +262,11 @@ class WorkerPool:
 
         state[m.S_STOPPED] = 0
         store.run(run)
-        if not self._problems.empty():
-            raise self._problems.get()
+        problems = []
+        while not self._problems.empty():
+            problems.append(self._problems.get())
+        if problems:
+            raise problems[0]
         return int(state[m.S_STOPPED]) != m.WAITING
 
     def _answer(self) -> None:
