@@ -36,8 +36,8 @@ FORMS = (Form.SERIAL, Form.INLINE, Form.ROUND_ROBIN, Form.POOLED, Form.HYBRID)
 PURE = (Form.INLINE, Form.POOLED)
 LOADS = (0.7, 0.93)
 QUERIES = (100, 1_000)
-#: The gain of the report's pooled spiders: what a lane can gain from a pool if its epoch is divided.
-#: Those of these lanes are not, so only the simulation uses it.
+#: The gain of the report's pooled spiders: what a lane can gain from a pool if its epoch is
+#: divided. Those of these lanes are not, so only the simulation uses it.
 REPORTED_WIDTH = 1.1
 
 

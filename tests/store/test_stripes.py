@@ -170,6 +170,17 @@ def test_what_workers_take_is_under_the_limit():
     striped.check()
 
 
+def test_pages_take_at_most_an_eighth_of_the_limit():
+    """They are made for ids that may never need them, and so must not leave others without."""
+    striped = Striped(Random(1), 2, limit=1_000_000)
+    assert striped.arenas.make_pages(5_000)
+    assert not striped.arenas.make_pages(20_000)
+    striped.store.publish()
+    assert 80_000 < striped.store.statistics().shared_bytes < 125_000
+    assert not striped.arenas.make_pages(20_000)
+    assert striped.arenas.make_pages(5_000)
+
+
 def test_a_worker_makes_no_page():
     """Pages of shared blocks exist before workers begin; without one its epoch is given up."""
     random = Random(2)

@@ -16,7 +16,7 @@ from triegs.errors import StateError
 from triegs.jit.words import Words
 from triegs.shared_memory import find_address, find_mapping, map_for_writing
 from triegs.store.kernels.epochs import WALK_WORDS
-from triegs.store.kernels.layout import APART, FULL, PAGE_BITS, ROOM_WORDS, START
+from triegs.store.kernels.layout import APART, FULL, NODE_WORDS, PAGE_BITS, ROOM_WORDS, START
 from triegs.store.kernels.memory import WORD_BYTES
 from triegs.store.kernels.workers import (
     GIVEN_WORDS,
@@ -36,6 +36,7 @@ from triegs.store.packed import PackedStore
 
 WORDS_PER_UPDATE = 8  # that a worker may take beyond the free nodes that it has
 MOST_FACTOR = 64
+PAGES_FRACTION = 8  # of a memory limit, for pages that may never be used
 HEADER_BYTES = START * WORD_BYTES
 READ_WRITE = mmap.PROT_READ | mmap.PROT_WRITE
 MAP_FIXED = 0x10
@@ -56,11 +57,16 @@ class WorkerArenas:
         store.workers = self
 
     def make_pages(self, highest: int) -> bool:
-        """Make the pages of shared blocks for all ids; false if there is no room for them."""
+        """Make the pages of shared blocks for all ids; false if there is no room for them, or they
+        would take a good part of the limit.
+        """
         if self._sweeps != self._store.sweeps:
             self._sweeps, self._pages = self._store.sweeps, 0
         if highest < self._pages:
             return True
+        limit, needed = self._store.memory_limit, (highest >> PAGE_BITS) * NODE_WORDS * WORD_BYTES
+        if limit is not None and PAGES_FRACTION * needed > limit:
+            return False
         if not self._store.run(lambda words, _: make_pages(words, self._pages, highest)):
             return False
         self._pages = highest + 1 & -(1 << PAGE_BITS)
