@@ -98,7 +98,7 @@ def test_near_the_memory_limit_one_worker_goes_on():
     assert pool is not None
     random, refused = np.random.default_rng(1), 0
     live = np.empty((0, 3), np.int64)
-    for number in range(40):
+    for number in range(60):
         if number % 4 == 3:
             random.shuffle(live)
             engine.apply(make_table("-", live[:4_000]))
