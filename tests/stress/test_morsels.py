@@ -92,7 +92,7 @@ def make_table(sign: str, edges: np.ndarray) -> pa.Table:
 
 def test_near_the_memory_limit_one_worker_goes_on():
     """What does not fit is refused as it is with one worker, and changes nothing; deletions fit."""
-    engine = Engine(workers=3, scheduler="prefix", memory_limit=5_000_000)
+    engine = Engine(workers=2, scheduler="prefix", memory_limit=2_500_000)
     text = "SELECT * { ?x <p0> ?y . ?y <p1> ?z }"
     query, pool = engine.register(text), engine._core.worker_pool
     assert pool is not None
@@ -101,18 +101,19 @@ def test_near_the_memory_limit_one_worker_goes_on():
     for number in range(60):
         if number % 4 == 3:
             random.shuffle(live)
-            engine.apply(make_table("-", live[:4_000]))
-            live = live[4_000:]
+            engine.apply(make_table("-", live[:2_000]))
+            live = live[2_000:]
         else:
-            new = random.integers(0, 20_000, (15_000, 3)) % [20_000, 2, 20_000]
+            new = random.integers(0, 4_000, (6_000, 3)) % [4_000, 2, 4_000]
             try:
                 engine.apply(make_table("+", new))
                 live = np.concatenate([live, new])
             except MemoryLimitReached:
                 refused += 1
-        engine._store.check()
+        if number % 6 == 5:
+            engine._store.check()
     assert refused > 1
-    assert pool.epochs > 3
+    assert pool.epochs > 1
     other = Engine()
     twin = other.register(text)
     other.apply(make_table("+", live))
