@@ -42,6 +42,8 @@ class PooledLife(Life):
         if scheduler == "adaptive":  # it would leave epochs of this size to one worker
             chance = Random(seed)
             setattr(self.worker_pool, "wants", lambda *_: chance.random() < 0.6)  # noqa: B010
+        if scheduler == "numa":  # as if there were two nodes
+            self.worker_pool.nodes = [number % 2 for number in range(workers)]
         if random.random() < (0.7 if SOAK else 0.4):
             self.worker_pool.waste_time(1 + random.randrange(1000))
         self.fillers = self.spread(random.choice(APART))
