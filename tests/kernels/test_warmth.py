@@ -24,6 +24,7 @@ import pyarrow as pa
 from numba.core.dispatcher import Dispatcher
 from triegs import Engine, Window
 from triegs.cli.example import run_example
+from triegs.engine.ahead import WORKERS, compile_now
 from triegs.engine.exercise import call_everything
 from triegs.events import open_input
 from triegs.jit.linking import LinkedFunction
@@ -39,6 +40,8 @@ def list_compiled():
 COLUMNS = {"subject": [1, 2], "predicate": ["<a:p>", "<a:p>"], "object": ["<a:a>", "<a:b>"]}
 SIZES = {"window": 600, "slide": 50}
 call_everything(Engine, open_input, lambda: None)
+for kernel in WORKERS:
+    compile_now(kernel)
 before = list_compiled()
 sys.stdout = open("/dev/null", "w")
 run_example()
@@ -66,6 +69,12 @@ with TemporaryDirectory() as home:
                     engine.push(events), engine.push(table), engine.advance(time)
                 else:
                     engine.apply(rows), engine.apply(table.drop("time"))
+with Engine(workers=2, scheduler="fifo") as engine:
+    engine.register("SELECT ?x ?z { ?x <a:p> ?y . ?y <a:p> ?z FILTER(?x != ?z) }")
+    for first in (0, 50):
+        engine.apply([("+", first + n, "<a:p>", first + n + 1) for n in range(200)])
+    engine.apply([("-", n, "<a:p>", n + 1) for n in range(50)])
+    engine._store.check()
 ROW = {"subject": "<a:a>", "predicate": "<a:p>", "object": "_:b"}
 for rows in (1, 1_000):
     list(open_input(BytesIO(b"\\n".join([json.dumps(ROW).encode()] * 5)), format="jsonl"))
@@ -102,6 +111,18 @@ def test_the_first_process_reports_compilation_and_the_next_does_not(cache, monk
         warmth.warm_up(exercise)
     assert len(caplog.records) == 2
     assert calls == [1]
+
+
+def test_what_only_several_workers_need_is_compiled_for_the_first_of_them(
+    cache, monkeypatch, caplog
+):
+    compiled: list[object] = []
+    monkeypatch.setattr(ahead, "compile_now", compiled.append)
+    for _ in range(2):
+        warmth.warm_up_workers()
+    assert compiled == list(ahead.WORKERS)
+    assert caplog.records[0].getMessage() == warmth.START_WORKERS
+    assert len(caplog.records) == 2
 
 
 def test_what_was_cut_short_is_done_again(cache, monkeypatch):
