@@ -121,8 +121,10 @@ class WorkerArenas:
 def alias_arena(words: Words) -> Words:
     """The arena once more, with private words before the first node."""
     mapping = find_mapping(words)
-    if mapping is None or HEADER_BYTES % mmap.PAGESIZE:
+    if mapping is None:
         raise StateError("workers need an arena in shared memory")
+    if HEADER_BYTES % mmap.PAGESIZE:
+        raise StateError(f"several workers need pages of 8 kB or less, not {mmap.PAGESIZE:,} bytes")
     found = np.frombuffer(map_for_writing(mapping.file), np.int64, words.size)
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
