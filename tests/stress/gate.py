@@ -120,6 +120,7 @@ class Life:
                 assert (engine.epoch, list(engine.queries)) == before
                 return
         one = Standing(query, text)
+        one.shown = engine.epoch, None  # it may stall before it is read
         if random.random() < 0.3 and not self.large:
             one.subscribe(random)
         self.standing.append(one)
