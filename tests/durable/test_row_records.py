@@ -136,6 +136,13 @@ class Written:
 @pytest.mark.property
 @given(st.lists(CALLS, max_size=12), st.none() | st.integers(0, 2**50))
 @example([(("epoch", INTEGERS, PLAIN), "kept")] * 3, None)
+@example(
+    [
+        (("epoch", [], {"strict": True, **numbers}), "kept")
+        for numbers in ({"malformed": 0, "time": 5}, {"time": 5, "malformed": 0})
+    ],
+    None,
+)
 @example([(("epoch", TEXTS, PLAIN), how) for how in ("kept", "undone", "kept", "freed")], 1 << 30)
 @example([(("epoch", INTEGERS, PLAIN), how) for how in ("terms", "freed", "kept")], None)
 @example([(("epoch", [(1, LONG, 1, 2)], PLAIN), "kept")] * 4, None)

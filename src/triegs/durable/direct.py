@@ -96,7 +96,8 @@ class DirectRecords:
         self._buffer = np.empty(0, np.int64)
         self._text = np.empty(TEXT_BYTES // ALIGNED, np.int64)
         told[TEXT] = int(self._text.ctypes.data)
-        #: What the template is for: kind, columns, and fields, with `int` in place of numbers.
+        #: What the template is for: kind, columns, the names of fields, and their values, with `int`
+        #: in place of numbers.
         self._shape: list[Any] = []
         # What the words have the addresses of; kept, so that it stays there.
         self._arrays: Arrays | None = None
@@ -142,6 +143,7 @@ class DirectRecords:
         """Take the fields of a record, whose shape begins so; returns whether they are usual."""
         self._fields = None
         told, at = self._told_words, FIELD
+        shape += fields  # their names, in this order
         for value in fields.values():
             kind_of_value = type(value)
             if kind_of_value is int and at < ROWS:
