@@ -96,8 +96,8 @@ class DirectRecords:
         self._buffer = np.empty(0, np.int64)
         self._text = np.empty(TEXT_BYTES // ALIGNED, np.int64)
         told[TEXT] = int(self._text.ctypes.data)
-        #: What the template is for: kind, columns, the names of fields, and their values, with `int`
-        #: in place of numbers.
+        #: What the template is for: kind, columns, names of fields, and their values, with `int` in
+        #: place of numbers.
         self._shape: list[Any] = []
         # What the words have the addresses of; kept, so that it stays there.
         self._arrays: Arrays | None = None
