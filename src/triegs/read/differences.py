@@ -64,6 +64,7 @@ from triegs.read.kernels.changes import fill_changes
 from triegs.read.kernels.differences import difference_words, share_roots
 from triegs.read.kernels.expansion import END, LEVEL_WORDS, PARENT, scratch_words, shown_numbers
 from triegs.read.levels import NONE, find_end, find_parents
+from triegs.read.netting import have_equal_factors, net_results
 from triegs.store.packed import PackedRelation, PackedVersion
 from triegs.terms.decoder import allocate
 
@@ -106,6 +107,9 @@ def _fill(
     integers: Integers | None,
 ) -> Iterator[Columns]:  # fmt: skip
     if is_shared(old, new):
+        return
+    if not have_equal_factors(old.enumeration, new.enumeration):
+        yield from net_results(old, new, sizes, is_distinct, integers)
         return
     phases = find_phases(old.enumeration, new.enumeration, is_whole=factors[0] != factors[1])
     # The arena of the later version contains all nodes of the earlier one.
