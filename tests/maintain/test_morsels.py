@@ -268,7 +268,7 @@ def test_an_exception_in_a_worker_is_raised_and_changes_nothing():
     engine._core.views.check()
 
 
-def test_an_epoch_that_the_crew_gives_up_is_made_by_one_worker():
+def test_an_epoch_that_the_pool_gives_up_is_made_by_one_worker():
     engine, pool = make()
     engine.apply(draw(1))
     with mock.patch.object(pool._arenas, "make_pages", return_value=False):
@@ -296,6 +296,24 @@ def test_scratch_memory_follows_the_updates_whatever_the_table():
     pool = engine._core.worker_pool
     assert pool is not None
     assert (pool.epochs, pool.failed) == (2, 0)
+
+
+def test_a_fault_counts_although_another_worker_waits():
+    """To go on would wait for ever for what the worker with the fault has left undone."""
+    engine, pool = make()
+    engine.apply(draw(1))
+    launched = []
+
+    def fail(own: int, *given: Any) -> None:
+        if own == 0:
+            launched.append(own)
+            state = given[11]
+            state[m.S_FAULTY], state[m.S_STOPPED] = 1, m.WAITING if len(launched) == 1 else m.FAULTY
+
+    with mock.patch.object(morsels, "run_worker", fail):
+        engine.apply(draw(2))
+    assert len(launched) == pool.failed == 1
+    assert not is_noticed(engine, [draw(1), draw(2)])
 
 
 # Options

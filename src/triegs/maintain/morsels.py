@@ -267,7 +267,8 @@ class WorkerPool:
             problems.append(self._problems.get())
         if problems:
             raise problems[0]
-        return int(state[m.S_STOPPED]) != m.WAITING
+        # After a fault one worker's work is missing, whatever another has said since.
+        return bool(state[m.S_FAULTY]) or int(state[m.S_STOPPED]) != m.WAITING
 
     def _answer(self) -> None:
         """Have the requests of all workers answered."""
