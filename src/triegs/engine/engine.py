@@ -555,7 +555,7 @@ class Engine(Aggregating, RuleKeeping, Sliding, Uncopied):
         - ``windows``: the ``watermark``; events that were ``late``, too far ``ahead``, ``refused``,
           ``repeated`` or ``in_gaps``; the number ``pending`` and ``retained``, in ``bytes``;
         - ``workers``, with several: their number and scheduler, the ``epochs`` that they shared,
-          those ``given_up`` and made by one worker, and the ``hand_off_us`` of a thread;
+          those ``given_up`` and made by one worker, the ``hand_off_us`` of a thread, ``placement``;
         - ``aggregates``: of each window aggregate its ``name``, how it is ``kept``, its ``groups``,
           the ``unusable`` events in its window, and ``bytes``, with what it shares;
         - ``rules``, with rules: the number of ``rules`` and ``closures``, their ``facts`` and
