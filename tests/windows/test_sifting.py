@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import event, example, given
 from hypothesis import strategies as st
 
-from triegs.windows.judging import NO_TIME, NONE, SAME_ROW
+from triegs.maintain.kernels.judging import NO_TIME, NONE, SAME_ROW
 from triegs.windows.sifting import (
     KEPT,
     MOST_HELD,

@@ -6,9 +6,9 @@ from bisect import bisect_right
 from typing import Any
 
 from triegs.errors import InvalidUpdate
+from triegs.maintain.kernels.judging import NO_TIME
 from triegs.store.packed import PackedStore
 from triegs.windows.encoding import read_time
-from triegs.windows.judging import NO_TIME
 
 #: Times are pruned to those of readable epochs once there are this many.
 MANY = 1 << 12

@@ -193,5 +193,5 @@ class TimedEvents:
             problems += found
         if state.is_watched:
             state.end_epoch()
-        if state.dictionary.is_due(FEW_TERMS):
+        if state.dictionary.is_due(FEW_TERMS) or state.windows.identities.is_due(FEW_TERMS):
             state.free_terms()

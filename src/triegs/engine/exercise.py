@@ -24,7 +24,7 @@ from triegs.terms.dictionary import Dictionary
 from triegs.terms.partition_hash import find_partitions
 from triegs.terms.term_array import TermArray
 from triegs.terms.value_array import ValueArray
-from triegs.windows.judging import find_leaving
+from triegs.windows.slide_rows import find_leaving
 
 EX = "<http://ex/{}>".format
 A, B, C = EX("a"), EX("b"), EX("c")

@@ -30,12 +30,12 @@ from triegs.lanes.mirrors import Mirrors
 from triegs.lanes.schedule import Form
 from triegs.lanes.snapshots import LanesSnapshot
 from triegs.lanes.together import Lane, Together
+from triegs.maintain.kernels.judging import NO_TIME
 from triegs.mode import Mode
 from triegs.options import KeepName, ModeName, check_text, check_word
 from triegs.placement import PlacementName, count_cpus, plan_placement
 from triegs.sparql.window import EVERY, Window, read_span
 from triegs.windows.encoding import read_time
-from triegs.windows.judging import NO_TIME
 from triegs.windows.outcomes import Published, Pushed
 from triegs.windows.windows import Windows
 

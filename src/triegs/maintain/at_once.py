@@ -30,10 +30,12 @@ from triegs.maintain.kernels.program import (
 from triegs.maintain.kernels.slides import (
     FREED_BESIDE,
     LONG,
+    MADE,
     MOST,
     NEEDS_LABELS,
     NEEDS_ROOM,
     SIZE,
+    STAGE,
     TOO_MANY,
 )
 from triegs.maintain.kernels.tables import ENTRY_WORDS
@@ -198,6 +200,8 @@ class AtOnce(Publisher):
         """An epoch in one call, of the updates that the call itself takes from a log of events;
         it also retires events and settles their terms.
 
+        Updates that are made already are in `updates`, if `expect_slide` has allowed so many.
+
         Returns how many updates it refused, and the version; `updates` has the rows. The number is
         `NEEDS_LABELS`, or another negative one, if that is not possible.
         """
@@ -207,8 +211,10 @@ class AtOnce(Publisher):
             self._make_scratch(FEW_UPDATES)
         told, call, judges, store = slide.told, self._told, self.judges, self.store
         told[MOST] = told[LONG] = FEW_UPDATES
-        if self._last_slide > FEW_UPDATES:
-            self._expect_slide(slide, self._last_slide + (self._last_slide >> 2))
+        if told[STAGE] == MADE:
+            self._bound_slide(slide, told[SIZE])
+        elif self._last_slide > FEW_UPDATES:
+            self._bound_slide(slide, self._last_slide + (self._last_slide >> 2))
         call[CALL_MODE] = 0
         call[CALL_SLIDE], call[CALL_SLIDE_WORDS] = slide.address, len(told)
         has_requests = False
@@ -222,7 +228,7 @@ class AtOnce(Publisher):
                 if found >= 0:
                     break
                 if found == TOO_MANY:
-                    if self._expect_slide(slide, told[SIZE]):
+                    if self._bound_slide(slide, told[SIZE]):
                         continue
                     return IMPOSSIBLE, version
                 if found in (NEEDS_LABELS, NEEDS_ROOM):
@@ -243,15 +249,31 @@ class AtOnce(Publisher):
             self._follow_terms(None)
         return found, version
 
-    def _expect_slide(self, slide: SlideWords, count: int) -> bool:
+    def expect_slide(self, count: int) -> bool:
+        """Whether a slide of so many updates may be made at once; then `updates` has room for
+        them.
+        """
+        if not self._is_quick or self._watches or self._wants_workers(max(count, self._last_slide)):
+            return False
+        most = max(FEW_UPDATES, self._count_most(self.pace.expect(1)))
+        if self._room < count <= most:
+            self._make_scratch(count)
+        return count <= most
+
+    def _bound_slide(self, slide: SlideWords, count: int) -> bool:
         """Prepare for a slide of so many updates; returns whether it may be made at once."""
         expected = self.pace.expect(1)
-        most = min(MOST_AT_ONCE, int(LONGEST_NS / expected)) if expected else MOST_AT_ONCE
+        most = self._count_most(expected)
         if self._room < min(count, most):
             self._make_scratch(min(count, most))
         slide.told[MOST] = min(self._room, most)
         slide.told[LONG] = min(most, int(self.long_ns / expected)) if expected else most
         return count <= most
+
+    @staticmethod
+    def _count_most(expected: float) -> int:
+        """Updates of a slide that may be made at once, if each takes so many nanoseconds."""
+        return min(MOST_AT_ONCE, int(LONGEST_NS / expected)) if expected else MOST_AT_ONCE
 
     def _answer(self) -> None:
         """Answer what an epoch waits for."""

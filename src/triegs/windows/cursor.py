@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from triegs.jit.words import Words
 from triegs.sparql.window import LARGEST_TIME, Kind, Window
-from triegs.windows.judging import Words
 from triegs.windows.log import Log
 
 FOREVER = -2 * LARGEST_TIME  # before every time

@@ -19,13 +19,14 @@ from triegs.events.context import TERMS
 from triegs.events.event_columns import show_cell
 from triegs.events.mapping.rows import SAME_ROW
 from triegs.events.updates import OP, check_many, encode_columns, encode_tuples, take_columns
+from triegs.jit.words import Words
+from triegs.maintain.kernels.judging import NO_TIME
+from triegs.maintain.kernels.judging import SAME_ROW as SAME_ID
 from triegs.maintain.standing import Refused
 from triegs.reasons import Reason, Why, shorten
 from triegs.terms.columns import is_text
 from triegs.terms.dictionary import Dictionary
 from triegs.terms.term import literal
-from triegs.windows.judging import NO_TIME, Words
-from triegs.windows.judging import SAME_ROW as SAME_ID
 
 TIME, ID = "time", "id"
 NO_ID = -1

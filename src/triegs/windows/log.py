@@ -15,17 +15,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from triegs.maintain.kernels.slides import RING_COLUMNS
-from triegs.windows.judging import (
+from triegs.jit.words import Words
+from triegs.maintain.kernels.judging import (
     DELETED,
-    ENTERED,
     NONE,
     SAME_ROW,
-    Words,
     judge_events,
     link_all,
     unlink_oldest,
 )
+from triegs.maintain.kernels.slides import INDEX_WORDS, RING_COLUMNS
 from triegs.windows.pending import Timed
 
 SMALLEST = 1 << 10
@@ -83,6 +82,9 @@ class Log:
         self.ids = _NOTHING  # until an event has one
         self._holder = _NOTHING
         self._following = self._first = self._last = _NOTHING
+        #: Where the indexes are, for `triegs.maintain.kernels.slides`.
+        self._indexes = np.zeros(INDEX_WORDS, np.int64)
+        self.indexes_address = int(self._indexes.ctypes.data)
         self._dead = 0
         self._frozen: Frozen | None = None
 
@@ -101,6 +103,11 @@ class Log:
     def has_dead(self) -> bool:
         """Whether an event that is retained was deleted."""
         return self._dead > 0
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether a copy of it is in progress."""
+        return self._frozen is not None
 
     @property
     def last_time(self) -> int:
@@ -139,32 +146,49 @@ class Log:
         """
         count = len(due.times)
         self._make_room(count)
-        known_ids = int(due.ids.max()) + 1
-        has_deletions = bool((due.rows[:, 0] < 0).any())
+        self.prepare(int(due.ids.max()) + 1, bool((due.rows[:, 0] < 0).any()))
+        outcomes, killed = np.empty(count, np.int64), np.empty(count, np.int64)
+        frozen = self._frozen
+        with nullcontext() if frozen is None else frozen.lock:
+            self.end = judge_events(
+                (due.times, due.rows.reshape(-1), due.ids, due.arrivals), self.end,
+                (self.times, self.rows.reshape(-1), self.ids, self.arrivals, self._holder),
+                (self._following, self._first, self._last),
+                (self.start, horizon, floor), outcomes, killed,
+            )  # fmt: skip
+            is_deletion = outcomes == DELETED
+            if frozen is not None:
+                frozen.note(killed[is_deletion])
+        self._dead += int(np.count_nonzero(is_deletion))
+        return Judged(outcomes, killed)
+
+    def prepare(self, known_ids: int, has_deletions: bool) -> None:
+        """Make the indexes for ids below a number, and for deletions. Cost: amortised O(1) for each
+        id; for the first deletion, the log.
+        """
         if len(self.ids) < len(self.times):
             self.ids = np.full(len(self.times), -1, np.int64)
+        elif len(self._holder) >= known_ids and (len(self._first) or not has_deletions):
+            return
         if len(self._holder) < known_ids:
             holder = np.full(max(known_ids, 2 * len(self._holder)), -1, np.int64)
             holder[: len(self._holder)] = self._holder
             self._holder = holder
         if has_deletions and not len(self._first):
             self._link()
-        outcomes, killed = np.empty(count, np.int64), np.empty(count, np.int64)
-        frozen = self._frozen
-        with nullcontext() if frozen is None else frozen.lock:
-            self.end = judge_events(
-                (due.times, due.rows, due.ids), self.end,
-                (self.times, self.rows, self.ids, self._holder),
-                (self._following, self._first, self._last),
-                (self.start, horizon, floor), outcomes, killed,
-            )  # fmt: skip
-            entered = due.arrivals[outcomes == ENTERED]
-            self.arrivals[np.arange(self.end - len(entered), self.end) & self._mask] = entered
-            is_deletion = outcomes == DELETED
-            if frozen is not None:
-                frozen.note(killed[is_deletion])
-        self._dead += int(np.count_nonzero(is_deletion))
-        return Judged(outcomes, killed)
+        self._note_indexes()
+
+    def _note_indexes(self) -> None:
+        arrays = self.ids, self._holder, self._following, self._first, self._last
+        self._indexes[:] = [
+            *(each.ctypes.data for each in arrays),
+            len(self._holder),
+            len(self._first),
+        ]
+
+    def count_dead(self, more: int) -> None:
+        """So many more of the retained events are dead, or less."""
+        self._dead += more
 
     def kill(self, first: int, end: int) -> Words:
         """Mark the events of a range of positions dead; returns those that were live. Cost: the
@@ -242,13 +266,16 @@ class Log:
         self._frozen = None  # it keeps the old arrays
         if len(self._first):
             self._link()
+        self._note_indexes()
 
     def _link(self) -> None:
         """Chain all events by triple: once, and again when the ring has grown."""
         size = len(self.times)
         self._following = np.full(size, -1, np.int64)
         self._first, self._last = np.full(size, -1, np.int64), np.full(size, -1, np.int64)
-        link_all(self.start, self.end, self.rows, self._following, self._first, self._last)
+        link_all(
+            self.start, self.end, self.rows.reshape(-1), self._following, self._first, self._last
+        )
 
     def restore(self, start: int, events: Timed) -> None:
         """Retain these events from a position on; for an empty log."""
@@ -264,6 +291,7 @@ class Log:
             named = np.flatnonzero(events.ids >= 0)
             self._holder = np.full(int(events.ids.max()) + 1, NONE, np.int64)
             self._holder[events.ids[named]] = start + named  # of several, the last one
+            self._note_indexes()
 
     # Reading
 
@@ -296,6 +324,10 @@ class Log:
             is_live = rows[:, 0] != 0
             positions, times, rows = positions[is_live], times[is_live], rows[is_live]
         return positions, times, rows
+
+    def read_ids(self, first: int, end: int) -> Words:
+        """The ids of the events of a range, dead or not. Cost: the range."""
+        return self._copy(self.ids, first, end)
 
     def find_dead(self, first: int, end: int) -> Words:
         """The positions of deleted events. Cost: the range, if any event was deleted."""
@@ -350,7 +382,8 @@ class Log:
         if self._dead:
             self._dead -= int(np.count_nonzero(rows[:, 0] == 0))
         if len(self._first):
-            unlink_oldest(self.start, until, self.rows, self._following, self._first, self._last)
+            flat = self.rows.reshape(-1)
+            unlink_oldest(self.start, until, flat, self._following, self._first, self._last)
         ids = self._copy(self.ids, self.start, until) if len(self.ids) else _NOTHING
         self.start = max(self.start, until)
         rows[:, 0] = -1

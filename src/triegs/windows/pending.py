@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from triegs.jit.words import Words
+from triegs.maintain.kernels.judging import SAME_ROW
 from triegs.maintain.kernels.slides import QUEUE_COLUMNS
-from triegs.windows.judging import SAME_ROW, Words
 
 SMALLEST = 1 << 8
 #: A queue with more slots than this is given back once it is empty.
@@ -77,6 +78,9 @@ class Queue:
     @property
     def first_time(self) -> int | None:
         return self._times[self.begin] if self.end > self.begin else None
+
+    def read_time(self, slot: int) -> int:
+        return self._times[slot]
 
     def append(self, events: Timed) -> None:
         """Add events that are not before the last one. Cost: O(1) for each."""

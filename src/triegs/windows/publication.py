@@ -88,7 +88,7 @@ class SlidePublisher:
         self._counts = counts
         self._aggregates = aggregates
         self._reasoning = reasoning
-        self.at_once = SlidesAtOnce(graphs, core)
+        self.at_once = SlidesAtOnce(graphs, core, reasoning)
 
     def publish_due(self, record: Record = record_nothing) -> Iterator[Published]:
         """Publish all slides up to the watermark, in order; each is made within `record`."""
@@ -119,8 +119,7 @@ class SlidePublisher:
         """One epoch: every due window slides, and the core takes all changes at once. Aggregates
         follow at once: nobody reads one that is behind.
         """
-        is_plain = not (self.is_refusing or self._aggregates.is_used or self._reasoning.is_used)
-        if is_plain and len(due.cursors) == 1:
+        if not (self.is_refusing or self._aggregates.is_used) and len(due.cursors) == 1:
             found = self._publish_at_once(due)
             if found is not None:
                 return found

@@ -25,7 +25,7 @@ from triegs.sparql.window import Kind, Window
 from triegs.store.packed import PackedStore
 from triegs.terms.dictionary import Dictionary
 from triegs.windows.cursor import FOREVER, NOTHING, Slide, WindowCursor
-from triegs.windows.judging import (
+from triegs.windows.slide_rows import (
     LEAVES_AT_ONCE,
     LEAVES_BY_POSITION,
     LEAVES_BY_SLIDE,

@@ -28,11 +28,11 @@ from triegs.events.mapping.rows import find_starts
 from triegs.events.report import InputReport, Quarantine
 from triegs.events.time_units import check_unit
 from triegs.events.updates import Batch
+from triegs.jit.words import Words
 from triegs.maintain.standing import Refused
 from triegs.reasons import Reason, Why
 from triegs.terms.validation import DamagedColumn
 from triegs.windows.encoding import Events
-from triegs.windows.judging import Words
 
 TABLE = "the table"
 

@@ -20,11 +20,11 @@ them, never on how they are batched into pushes.
 from __future__ import annotations
 
 from triegs.jit.jit import kernel, short_kernel
-from triegs.jit.words import load, store
+from triegs.jit.words import Words, load, store
+from triegs.maintain.kernels.judging import NO_TIME, NONE
 from triegs.maintain.kernels.slides import QUEUE_COLUMNS
 from triegs.terms.arrays import Bytes
 from triegs.terms.counting import count_rows
-from triegs.windows.judging import NO_TIME, NONE, Word, Words
 
 #: So many events must agree. Fewer may share one fault; more would delay the decision.
 QUORUM = 3
@@ -36,18 +36,23 @@ LATE, KEPT, HELD, STRAY = range(4)
 LOW, HIGH, AGREED = range(3)
 NO_SPAN = (NO_TIME, NO_TIME, 0)
 # A few events as words: their number, the watermark or `NO_TIME`, ``max_ahead``, the epoch, the
-# number of the first one in the stream, the slots of the queue with events; then room for
-# `MOST_FEW` rows, then for their times.
-FEW_COUNT, FEW_BOUND, FEW_AHEAD, FEW_EPOCH, FEW_FIRST, FEW_BEGIN, FEW_END, FEW_ROWS = range(8)
+# number of the first one in the stream, the slots of the queue with events, whether they have signs
+# and ids of their own; then room for `MOST_FEW` rows, then for their times, signs and ids.
+(
+    FEW_COUNT, FEW_BOUND, FEW_AHEAD, FEW_EPOCH, FEW_FIRST, FEW_BEGIN, FEW_END, FEW_IS_MARKED,
+    FEW_ROWS,
+) = range(9)  # fmt: skip
 MOST_FEW = 64
 FEW_TIMES = FEW_ROWS + 4 * MOST_FEW
-FEW_WORDS = FEW_TIMES + MOST_FEW
+FEW_SIGNS = FEW_TIMES + MOST_FEW
+FEW_IDS = FEW_SIGNS + MOST_FEW
+FEW_WORDS = FEW_IDS + MOST_FEW
 # The columns of undecided events. The first events of a stream without a sure span are included.
 TIME, EVENT, IS_FIRST = range(3)
 
 
 @kernel
-def is_near(time: Word, bound: Word, span: Words, max_ahead: Word) -> bool:
+def is_near(time: int, bound: int, span: Words, max_ahead: int) -> bool:
     highest = max(bound, span[HIGH])
     if highest == NO_TIME or time > highest + max_ahead:
         return False
@@ -55,13 +60,13 @@ def is_near(time: Word, bound: Word, span: Words, max_ahead: Word) -> bool:
 
 
 @kernel
-def extend_span(time: Word, span: Words) -> None:
+def extend_span(time: int, span: Words) -> None:
     span[LOW] = time if span[LOW] == NO_TIME else min(span[LOW], time)
     span[HIGH] = max(span[HIGH], time)
 
 
 @kernel
-def decide(at: Word, outcome: Word, outcomes: Words, earlier: Words) -> None:
+def decide(at: int, outcome: int, outcomes: Words, earlier: Words) -> None:
     """Note the outcome of an event of this batch or, with a negative index, of an earlier one."""
     if at >= 0:
         outcomes[at] = outcome
@@ -70,7 +75,7 @@ def decide(at: Word, outcome: Word, outcomes: Words, earlier: Words) -> None:
 
 
 @kernel
-def mark_group(seed: Word, held: Words, count: Word, max_ahead: Word, marks: Words) -> Word:
+def mark_group(seed: int, held: Words, count: int, max_ahead: int, marks: Words) -> int:
     """Mark the strays near one of them, directly or through others; returns their number."""
     low = high = held[seed, TIME]
     for at in range(count):
@@ -93,7 +98,7 @@ def mark_group(seed: Word, held: Words, count: Word, max_ahead: Word, marks: Wor
 
 @kernel
 def move_span(
-    held: Words, count: Word, marks: Words, span: Words, outcomes: Words, earlier: Words
+    held: Words, count: int, marks: Words, span: Words, outcomes: Words, earlier: Words
 ) -> None:
     """The marked strays are the stream; the other undecided events are stray."""
     if span[AGREED] < QUORUM:
@@ -106,13 +111,13 @@ def move_span(
 
 
 @kernel
-def move_entry(held: Words, source: Word, target: Word) -> None:
+def move_entry(held: Words, source: int, target: int) -> None:
     for column in range(3):
         held[target, column] = held[source, column]
 
 
 @kernel
-def drop_strays(held: Words, count: Word, most: Word, outcomes: Words, earlier: Words) -> Word:
+def drop_strays(held: Words, count: int, most: int, outcomes: Words, earlier: Words) -> int:
     """Quarantine up to `most` strays, oldest first; returns how many events stay undecided."""
     left = 0
     for at in range(count):
@@ -127,7 +132,7 @@ def drop_strays(held: Words, count: Word, most: Word, outcomes: Words, earlier: 
 
 @short_kernel
 def admit_events(
-    times: Words, rows: Words, ids: Words, limits: tuple[Word, Word], span: Words
+    times: Words, rows: Words, ids: Words, limits: tuple[int, int], span: Words
 ) -> bool:
     """Whether all events are simple: in order of time, near a stream whose span is sure, after the
     watermark, insertions, and without ids. Only then the span follows them.
@@ -144,7 +149,7 @@ def admit_events(
 
 
 @kernel
-def are_near(times: Words, bound: Word, max_ahead: Word, span: Words) -> bool:
+def are_near(times: Words, bound: int, max_ahead: int, span: Words) -> bool:
     """Whether events are in order of time, after the watermark, and near a stream whose span is
     sure.
     """
@@ -175,9 +180,9 @@ def take_few(
     few: Words, span: Words, queue: Words, counts: Words, births: Words, stamps: Words,
     states: Bytes, limbo: Words, meta: Words,
 ) -> bool:  # fmt: skip
-    """Take in a few insertions without ids: count their terms, and add them to the queue. False,
-    with nothing changed, if they are not all simple (see `admit_events`), do not follow the queue,
-    or find no room there.
+    """Take in a few events: count their terms, and add them to the queue. Without a mark all are
+    insertions without ids. False, with nothing changed, if their times are not all simple (see
+    `admit_events`), do not follow the queue, or find no room there.
     """
     count, begin, end = load(few, FEW_COUNT), load(few, FEW_BEGIN), load(few, FEW_END)
     room = len(queue) // QUEUE_COLUMNS
@@ -197,14 +202,18 @@ def take_few(
         store(queue, 2 * room + end + at, NONE)
         for column in range(4):
             store(queue, 3 * room + 4 * (end + at) + column, rows[4 * at + column])
+    if load(few, FEW_IS_MARKED) != 0:
+        for at in range(count):
+            store(queue, 2 * room + end + at, load(few, FEW_IDS + at))
+            store(queue, 3 * room + 4 * (end + at), load(few, FEW_SIGNS + at))
     return True
 
 
 @short_kernel
 def sift_events(
-    times: Words, limits: tuple[Word, Word], span: Words, held: Words, count: Word,
+    times: Words, limits: tuple[int, int], span: Words, held: Words, count: int,
     outcomes: Words, earlier: Words, marks: Words,
-) -> Word:  # fmt: skip
+) -> int:  # fmt: skip
     """Judge events in order of arrival. ``outcomes`` gets the outcome of each, ``earlier`` those of
     events that were undecided before. ``limits`` are the watermark, or `NO_TIME`, and
     ``max_ahead``. Returns how many are undecided now; those are in ``held``. ``marks`` is scratch.
@@ -239,9 +248,9 @@ def sift_events(
 
 @short_kernel
 def settle_events(
-    bound: Word, max_ahead: Word, is_end: bool, span: Words, held: Words, count: Word,
+    bound: int, max_ahead: int, is_end: bool, span: Words, held: Words, count: int,
     earlier: Words, marks: Words,
-) -> Word:  # fmt: skip
+) -> int:  # fmt: skip
     """Decide the span of a stream as its watermark, ``bound``, moves. The other parameters are as
     for `sift_events`; all events are earlier ones.
     """

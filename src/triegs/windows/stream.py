@@ -7,12 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from triegs.maintain.standing import Refused
-from triegs.reasons import Reason
-from triegs.terms.dictionary import Dictionary
-from triegs.windows.cursor import WindowCursor
-from triegs.windows.encoding import Events
-from triegs.windows.judging import (
+from triegs.jit.words import Words
+from triegs.maintain.kernels.judging import (
     DELETED,
     ENTERED,
     NO_EVENT,
@@ -22,8 +18,12 @@ from triegs.windows.judging import (
     OTHER_CONTENT,
     REPEATED,
     SAME_ROW,
-    Words,
 )
+from triegs.maintain.standing import Refused
+from triegs.reasons import Reason
+from triegs.terms.dictionary import Dictionary
+from triegs.windows.cursor import WindowCursor
+from triegs.windows.encoding import Events
 from triegs.windows.log import Log
 from triegs.windows.pending import Pending, Timed
 from triegs.windows.sifting import (
@@ -80,6 +80,8 @@ class Stream:
         self.held = np.empty((0, 3), np.int64)
         self.is_closed = False
         self.has_ids = self.has_deletions = False
+        #: All ids of events so far are less.
+        self.known_ids = 0
         self.arrivals = 0
         self.repeated = 0
         #: The time of an event in the log that awaits an epoch of its own.
@@ -97,6 +99,11 @@ class Stream:
     def epoch(self) -> int:
         """The number of the newest version."""
         return self._epoch()
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether its events may repeat or delete others, or have done so."""
+        return self.has_ids or self.has_deletions or self.log.has_dead
 
     @property
     def title(self) -> str:
@@ -233,27 +240,32 @@ class Stream:
     def _judge(self, due: Timed, lows: dict[WindowCursor, int]) -> list[int]:
         if len(due.times) == 0:
             return []
-        if not self.has_ids and not self.has_deletions:
+        if not self.is_judged:
             self.log.append(due)
             return []
         by_time = [lows[cursor] for cursor in self.cursors if not cursor.is_by_event]
         floor = min((each.head for each in self.cursors if each.is_by_event), default=NEVER)
         horizon = min(by_time, default=NEVER)
         outcomes, killed = self.log.judge(due, horizon, floor)
-        self._report(due, outcomes)
-        not_entered = outcomes != ENTERED
-        if not_entered.any():
-            # As of the epoch in the making: a copy of the newest version still needs the terms.
-            self._release_events(due.pick(np.flatnonzero(not_entered)), self._epoch() + 1)
+        self.report(due, outcomes)
+        self.release_others(due, outcomes)
         found: list[int] = killed[outcomes == DELETED].tolist()
         return found
 
-    def _report(self, due: Timed, outcomes: Words) -> None:
+    def report(self, due: Timed, outcomes: Words) -> None:
+        """Count the events that repeat others, and note those that are refused."""
         is_first = due.ids != SAME_ROW
         self.repeated += int(np.count_nonzero((outcomes == REPEATED) & is_first))
         for row in np.flatnonzero((outcomes > REPEATED) & is_first).tolist():
             reason = REASONS[int(outcomes[row])].describe(self._describe(due, row))
             self.refused.append(Refused(int(due.arrivals[row]), reason))
+
+    def release_others(self, due: Timed, outcomes: Words) -> None:
+        """Release the terms and ids of judged events that did not enter the log."""
+        not_entered = outcomes != ENTERED
+        if not_entered.any():
+            # As of the epoch in the making: a copy of the newest version still needs the terms.
+            self._release_events(due.pick(np.flatnonzero(not_entered)), self._epoch() + 1)
 
     def refuse(self, first: int, end: int, reason: Reason) -> list[int]:
         """Refuse events of the log, which then count as deleted; returns their positions."""
@@ -291,7 +303,16 @@ class Stream:
         self._words.settle(rows, self._epoch())
         if len(events.ids) and (events.ids != NONE).any():
             self.has_ids = True
+            self.known_ids = max(self.known_ids, int(events.ids.max()) + 1)
             self._identities.acquire(events.ids[events.ids >= 0], self._epoch())
+
+    def hold_marks(self, ids: Words, *, has_deletions: bool) -> None:
+        """Hold the ids of events whose terms are held."""
+        self.has_deletions |= has_deletions
+        if named := ids[ids >= 0].tolist():
+            self.has_ids = True
+            self.known_ids = max(self.known_ids, max(named) + 1)
+            self._identities.acquire(named, self._epoch())
 
     def _release_events(self, events: Timed, epoch: int) -> None:
         rows = events.rows.copy()
@@ -300,9 +321,14 @@ class Stream:
 
     def _release(self, rows: Words, ids: Words, epoch: int) -> None:
         self._words.settle(rows, epoch)
-        named = ids[ids >= 0] if self.has_ids else ids[:0]
+        if self.has_ids:
+            self.release_ids(ids, epoch)
+
+    def release_ids(self, ids: Words, epoch: int | None = None) -> None:
+        """Release the ids of events, those of them that have one."""
+        named = ids[ids >= 0]
         if len(named):
-            self._identities.release(named, epoch)
+            self._identities.release(named, self._epoch() if epoch is None else epoch)
 
 
 def mark_live(rows: Words) -> Words:

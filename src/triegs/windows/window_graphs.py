@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from triegs.jit.words import Words
 from triegs.maintain.label_graphs import LabelGraphs
 from triegs.sparql.model import split_event_graph
 from triegs.sparql.window import Window
@@ -24,7 +25,7 @@ from triegs.store.packed import PackedStore
 from triegs.terms.dictionary import Dictionary
 from triegs.terms.term import scope_label
 from triegs.windows.cursor import NOTHING, Slide, WindowCursor
-from triegs.windows.judging import Words, count_labels, emit_slide, label_rows
+from triegs.windows.slide_rows import count_labels, emit_slide, label_rows
 
 _SCOPE = "labels of a triegs window"
 _FEW = 16  # up to this many terms are encoded faster one by one

@@ -18,6 +18,7 @@ import numpy as np
 
 from triegs.errors import StateError, WindowError
 from triegs.jit.words import Words
+from triegs.maintain.kernels.judging import NO_TIME, SAME_ROW
 from triegs.maintain.label_graphs import LabelGraphs
 from triegs.maintain.preparing import Preparing, finish
 from triegs.maintain.standing import Epoch, Refused
@@ -31,7 +32,6 @@ from triegs.windows.at_once import SlideCore
 from triegs.windows.emission import Emission, EmitOptions, Emitter, Emitters
 from triegs.windows.encoding import NO_ID, Events, encode_events, read_time
 from triegs.windows.few_events import FewEvents
-from triegs.windows.judging import NO_TIME, SAME_ROW
 from triegs.windows.outcomes import EventCounts, Published, Pushed
 from triegs.windows.publication import Record, SlideClock, SlidePublisher, record_nothing
 from triegs.windows.reasoning import Reasoning
@@ -81,7 +81,7 @@ class Windows:
             self.reasoning,
         )  # fmt: skip
         self._emitters = Emitters(self.usage.cursors)
-        self._few = FewEvents(words, self.settings.max_ahead)
+        self._few = FewEvents(words, self.identities, self.settings.max_ahead)
         self.find_label = self._graphs.find_label
         if window is not None:
             self.usage.open([GraphKey(window, True)])
@@ -164,8 +164,7 @@ class Windows:
 
     def push_few(self, events: Sequence[Any], name: str | None) -> Pushed | None:
         """Take in a few tuples by the shortest path; None, with nothing changed, if they do not
-        qualify: all are insertions without ids, in order, and their times are integers near the
-        stream.
+        qualify: they are in order, and their times are integers near the stream.
         """
         stream = self._find_few(name)
         if stream is None:
@@ -179,10 +178,10 @@ class Windows:
         self, events: Sequence[Any], name: str | None,
         record: Callable[[Events], AbstractContextManager[None]],
     ) -> Pushed | None:  # fmt: skip
-        """As `push_few`, within the record of the events."""
+        """As `push_few`, within the record of the events, which are insertions without ids."""
         stream = self._find_few(name)
         count = 0 if stream is None else self._few.encode(events)
-        if stream is None or not count:
+        if stream is None or not count or self._few.is_marked:
             return None
         found = self._few.read(count)
         with record(found):
