@@ -264,6 +264,27 @@ def emit(words: Words, table: Words, work: Words, arity: int, head_at: int, weig
 
 
 @inlined
+def emit_next(
+    words: Words, table: Words, work: Words, arity: int, head_at: int, weight: int
+) -> None:
+    """As `emit`, for seeds that may arrive in the order of the head: an emission with the head of
+    the last one is added to it.
+    """
+    count, stride = load(work, EMITTED), load(work, STRIDE)
+    emit(words, table, work, arity, head_at, weight)
+    at = load(work, RAW) + count * stride
+    if count == 0 or load(work, EMITTED) != count + 1:
+        return
+    for word in range(at, at + stride - 1):
+        if load(work, word) != load(work, word - stride):
+            return
+    total = add(load(work, at - 1), weight)
+    if total != TOO_LARGE:
+        store(work, at - 1, total)
+        store(work, EMITTED, count)
+
+
+@inlined
 def put_emission(
     words: Words, table: Words, work: Words, arity: int, head_at: int, image: int, weight: int
 ) -> None:

@@ -170,6 +170,13 @@ def fetch_groups(words: Words, work: Words, root: int, count: int, stride: int, 
         store(work, group + 1, reference)
     for column in range(1, arity - 1):
         for group in range(GROUPS, GROUPS + 2 * count, 2):
+            hub = load(work, group + 1) - 1
+            if hub & 1 == 0:
+                key = read_column(work, load(work, group), column, arity)
+                child = load(words, hub + HEAD + (key & DIGIT))
+                for line in range(3):
+                    prefetch(words, child + line * LINE_WORDS)
+        for group in range(GROUPS, GROUPS + 2 * count, 2):
             key = read_column(work, load(work, group), column, arity)
             reference = set_get(words, load(work, group + 1), key)
             fetch_set(words, reference)

@@ -29,6 +29,7 @@ from triegs.jit.words import (
 from triegs.maintain.kernels.emissions import (
     add,
     emit,
+    emit_next,
     merge_emissions,
     open_emissions,
     passes,
@@ -482,7 +483,7 @@ def run_delta(
         if not is_found:
             continue
         if levels == 0:
-            emit(words, table, work, arity, head_at, weight)
+            emit_next(words, table, work, arity, head_at, weight)
         else:
             run_levels(
                 words, table, work, verdicts, requests, levels, levels_at, weight, arity, head_at

@@ -43,9 +43,10 @@ REMOVED = CHANGED + FULL_BARE  # indices in a block
 IDS = REMOVED + FULL_BARE  # the ids of a request to a judge
 BUCKETS = IDS + MOST_VALUES
 DIGIT_BITS = 13  # maximum
-MOST_GROUPS = 16
-GROUPS = BUCKETS + (1 << DIGIT_BITS) + 64  # of emissions of one set: [start, word on the path]
-ADDED = GROUPS + 64  # new entries of a block: [id, count]
+MOST_GROUPS = 32
+# Of emissions of one set: [start, word on the path]; and the end of the last.
+GROUPS = BUCKETS + (1 << DIGIT_BITS) + 64
+ADDED = GROUPS + 2 * MOST_GROUPS + 2  # new entries of a block: [id, count]
 # Of the next seeds of a delta, the words that their probes of roots lead to; of the next keys of a
 # product, the addresses of their words in its factors.
 SEEDS_AHEAD, PROBES_AHEAD = 16, 8

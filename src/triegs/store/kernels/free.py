@@ -5,12 +5,17 @@ words that were never used. After that, free space must serve every class: *runs
 any length, from which nodes are cut as needed. When the runs are exhausted too, all free space is
 sorted, and neighbours are joined into runs again. That happens only if it can gain a sixteenth of
 the free words, so it costs a constant per freed word.
+
+A free node links to the next one in its first word, and in the three behind to the second, third
+and fourth next: an allocation prefetches memory that later ones will write, without waiting for the
+links between. Only the first link is certain. The others are hints: after nodes have moved to a
+worker they may be old.
 """
 
 from __future__ import annotations
 
 from triegs.jit.jit import inlined, kernel
-from triegs.jit.words import Words, load, prefetch, store
+from triegs.jit.words import LINE_WORDS, Words, load, prefetch, store
 from triegs.store.kernels.layout import (
     BUCKET_BITS,
     BUCKETS,
@@ -24,6 +29,7 @@ from triegs.store.kernels.layout import (
     HEAD,
     LIMIT,
     NODE_CLASS,
+    NODE_WORDS,
     ROOM,
     ROOM_WORDS,
     RUN_LISTS,
@@ -35,6 +41,7 @@ from triegs.store.kernels.layout import (
 )
 
 BUCKET_COUNT = 1 << BUCKET_BITS
+AHEAD = 4  # nodes: an allocation prefetches this one of those that follow
 PART = 16  # joining must gain at least one sixteenth of the free words
 
 
@@ -57,9 +64,10 @@ def allocate(words: Words, size_class: int) -> int:
     """A node with undefined contents. `has_room` must have returned true before."""
     node = load(words, FREE + size_class)
     if node != 0:
-        following = load(words, node)
-        prefetch(words, following)  # the next allocation of this class reads its link
-        store(words, FREE + size_class, following)
+        store(words, FREE + size_class, load(words, node))
+        ahead = load(words, node + AHEAD - 1)
+        for line in range(0, min(size_words(size_class), NODE_WORDS), LINE_WORDS):
+            prefetch(words, ahead + line)
         store(words, FREE_COUNT + size_class, load(words, FREE_COUNT + size_class) - 1)
         return node
     node = load(words, BUMP)
@@ -69,8 +77,11 @@ def allocate(words: Words, size_class: int) -> int:
 
 @inlined
 def release(words: Words, node: int, size_class: int) -> None:
-    """Free a node. Its first word becomes a link of the free list."""
-    store(words, node, load(words, FREE + size_class))
+    """Free a node. Its first words become links of the free list."""
+    first = load(words, FREE + size_class)
+    store(words, node, first)
+    for number in range(1, AHEAD):
+        store(words, node + number, load(words, first + number - 1))
     store(words, FREE + size_class, node)
     store(words, FREE_COUNT + size_class, load(words, FREE_COUNT + size_class) + 1)
 
