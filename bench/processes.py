@@ -94,6 +94,7 @@ class ReaderProcess:
     def close(self) -> None:
         self._process.kill()
         self._process.join()
+        self.channel.close()
 
 
 class Supply:

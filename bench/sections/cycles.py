@@ -64,10 +64,14 @@ def _measure_larger(bench: Bench) -> Iterator[Figure]:
 
 
 def _make(make: Make, fan_out: int, settings: Settings, **more: float) -> Workload:
-    """A tiny window has not enough nodes for the fan-out: half of all pairs may have an edge."""
     window = int(more.pop("window", settings.window))
     sizes = {"window": window, "slide": settings.slide, "seed": settings.seed}
-    return make(min(fan_out, isqrt(settings.window // 2)), **sizes, **more)
+    return make(limit_fan_out(fan_out, settings.window), **sizes, **more)
+
+
+def limit_fan_out(fan_out: int, window: int) -> int:
+    """A tiny window has not enough nodes for the fan-out: half of all pairs may have an edge."""
+    return min(fan_out, isqrt(window // 2))
 
 
 def _list_peers(goals: Mapping[str, float]) -> list[tuple[type[Contender], Consumer]]:

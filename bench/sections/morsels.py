@@ -8,6 +8,7 @@ two threads; utilisation is the processor time of all threads against 1.05 * wal
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from statistics import median
 from time import perf_counter, process_time
 
@@ -16,6 +17,7 @@ from bench.calls import Engine
 from bench.report import Figure
 from bench.run import Bench
 from bench.scale.accounting import measure_spin
+from bench.sections.cycles import limit_fan_out
 from bench.subject import Bed
 from bench.timing import take_turns
 from triegs.options import SchedulerName
@@ -38,12 +40,13 @@ TREES: dict[str, tuple[Callable[..., Workload], float]] = {
     "star5 b3": (lambda **sizes: star5(3, **sizes), 1.6),
     "spider4x2 b2": (lambda **sizes: spider4x2(2, **sizes), 1.6),
 }
-RULES: dict[str, Callable[..., Workload]] = {
-    "ends f8": lambda **sizes: path2_ends(8, **sizes),
-    "triangle f30": lambda **sizes: triangle(30, **sizes),
-    "rectangle f8": lambda **sizes: rectangle(8, **sizes),
-    "diamond f8": lambda **sizes: diamond(8, **sizes),
-    "4-clique f30": lambda **sizes: clique4(30, **sizes),
+#: Shapes with their fan-outs.
+RULES: dict[str, tuple[Callable[..., Workload], int]] = {
+    "ends f8": (path2_ends, 8),
+    "triangle f30": (triangle, 30),
+    "rectangle f8": (rectangle, 8),
+    "diamond f8": (diamond, 8),
+    "4-clique f30": (clique4, 30),
 }
 #: A window as much larger than usual, which no cache holds.
 LARGER = 33
@@ -112,8 +115,9 @@ def measure_morsels(bench: Bench) -> Iterator[Figure]:
             table = "large epochs" if window == sizes.window else "beyond caches"
             yield from pair.show(name, goal if window == sizes.window else None, table)
             pair.check(is_tree=window == sizes.window)
-    for name, rule in RULES.items():
+    for name, (shape, fan_out) in RULES.items():
         bench.say(f"{name} on two workers")
+        rule = partial(shape, limit_fan_out(fan_out, sizes.window))
         pair = Pair(rule, sizes.window, sizes.slide, sizes.seed, "prefix")
         pair.run(sizes.seconds)
         yield from pair.show(name, None, "kept joins")
