@@ -2,7 +2,8 @@
 
 A lane's slides follow one another, so one thread at a time runs a lane. An inline thread takes
 turns among the lanes that it owns. Pool workers take the lanes of the pool from one queue, the
-longest first; a lane returns to the queue until it is done.
+longest first; a lane returns to the queue until it is done. Inline threads help with that when
+their own lanes are done.
 """
 
 from __future__ import annotations
@@ -25,36 +26,25 @@ def run_fixed_work(lanes: Sequence[ScaleLane], schedule: Schedule) -> Account:
     ended: list[tuple[str, float]] = []
     queue = deque(schedule.pooled)
 
-    def run_inline(owned: tuple[int, ...]) -> None:
-        busy, left = 0.0, deque(owned)
-        while left:
-            number = left.popleft()
-            start = perf_counter()
-            lanes[number].run()
-            busy += perf_counter() - start
-            if not lanes[number].is_done:
-                left.append(number)
-        account.busy_s.append(busy)
-        ended.append(("gate", perf_counter()))
-
-    def run_pool() -> None:
+    def run_share(owned: tuple[int, ...]) -> None:
         busy = 0.0
-        while True:
-            try:
-                number = queue.popleft()
-            except IndexError:  # others may return their lanes, but each has a worker then
-                break
-            start = perf_counter()
-            lanes[number].run()
-            busy += perf_counter() - start
-            if not lanes[number].is_done:
-                queue.append(number)
+        for left in (deque(owned), queue):
+            while True:
+                try:
+                    number = left.popleft()
+                except IndexError:  # others may return their lanes, but each has a worker then
+                    break
+                start = perf_counter()
+                lanes[number].run()
+                busy += perf_counter() - start
+                if not lanes[number].is_done:
+                    left.append(number)
         account.busy_s.append(busy)
-        ended.append(("queue", perf_counter()))
+        ended.append(("queue" if schedule.workers else "gate", perf_counter()))
 
     crew = Crew(schedule.threads, plan_placement(None, schedule.threads))
-    shares: list[Share] = [partial(run_inline, owned) for owned in schedule.inline]
-    shares += [run_pool] * schedule.workers
+    owned = [*schedule.inline, *((),) * schedule.workers]
+    shares: list[Share] = [partial(run_share, lanes) for lanes in owned]
     with Stopwatch(account):
         crew.run(shares)
     last = max(moment for _, moment in ended)

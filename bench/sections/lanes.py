@@ -32,6 +32,7 @@ GOAL = 1.8
 #: Slides in a window: with 5,000 updates the kernels of a slide run without the interpreter's lock.
 BLOCKS = 6
 SLIDES = 2  # of each lane in a turn
+ROUNDS = 5  # while costs are measured
 FORMS = (Form.SERIAL, Form.INLINE, Form.ROUND_ROBIN, Form.POOLED, Form.HYBRID)
 PURE = (Form.INLINE, Form.POOLED)
 LOADS = (0.7, 0.93)
@@ -64,13 +65,17 @@ class Contest:
             two.rewind(slides)
 
     def measure_costs(self) -> None:
-        """The seconds of a slide, lane by lane, on one thread."""
-        self.give_slides(SLIDES)
-        for number, lane in enumerate(self.one):
-            only = Schedule(Form.SERIAL, ((number,),))
-            self.costs[number] = run_fixed_work(self.one, only).busy_s[0] / SLIDES
-            assert lane.is_done
-        run_fixed_work(self.two, make_schedule(Form.INLINE, self.costs, THREADS))
+        """The seconds of a slide, lane by lane, on one thread: the median of some rounds."""
+        found: list[list[float]] = []
+        for _ in range(ROUNDS):
+            self.give_slides(SLIDES)
+            found.append([])
+            for number, lane in enumerate(self.one):
+                only = Schedule(Form.SERIAL, ((number,),))
+                found[-1].append(run_fixed_work(self.one, only).busy_s[0] / SLIDES)
+                assert lane.is_done
+            run_fixed_work(self.two, make_schedule(Form.INLINE, self.costs, THREADS))
+        self.costs = [median(each) for each in zip(*found, strict=True)]
 
     def take_turn(self, form: Form) -> None:
         self.give_slides(SLIDES)

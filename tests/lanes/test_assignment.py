@@ -69,6 +69,14 @@ def test_a_schedule_runs_each_lane_once_within_its_budget(costs, threads, form):
         assert min(in_pool) >= max(inline)
 
 
+@given(costs, st.integers(2, 9))
+def test_threads_that_help_each_other_are_within_graham_s_bound(costs, threads):
+    schedule = make_schedule(Form.HYBRID, costs, threads)
+    inline = find_makespan(costs, schedule.inline)
+    ideal = sum(costs) / schedule.threads + max(costs)
+    assert schedule.predict(costs) <= max(inline, ideal) + 1e-6
+
+
 def run_trials(controller: Controller, seconds: dict[Form, float]) -> None:
     while controller.is_measuring:
         form = controller.choose([1.0] * 6).form

@@ -15,6 +15,7 @@ import triegs
 from triegs.errors import HistoryGone, StateError
 from triegs.lanes import Lanes
 from triegs.lanes.lane_query import LaneQuery
+from triegs.lanes.together import Lane
 
 SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
 SECONDS = 60.0 if SOAK else 1.0
@@ -223,6 +224,31 @@ def test_figures_name_the_form_and_the_lanes():
         assert [each["queries"] for each in found["lanes"]] == [["any"], [], [], []]
         assert found["problem"] is None
         assert repr(lanes) == f"<Lanes 4, multigraph, epoch {epochs + 1}, 1 query>"
+
+
+def test_an_inline_thread_helps_the_pool(monkeypatch):
+    """The worker of the pool is held up in a lane until all others of the pool are done."""
+    begun, helped = Event(), [Event(), Event()]
+    step = Lane.step
+    waited: list[bool] = []
+
+    def hold_up(lane: Lane, problem: Exception | None = None) -> None:
+        if lane.number == 0:
+            begun.set()
+            waited.extend(event.wait(30) for event in helped)
+        elif lane.number == 3:
+            waited.append(begun.wait(30))
+        step(lane, problem)
+        if lane.number in (1, 2):
+            helped[lane.number - 1].set()
+
+    with Lanes(4, threads=2, schedule="hybrid") as lanes:
+        monkeypatch.setattr(Lane, "step", hold_up)
+        lanes.apply([("+", 1, P, n) for n in range(100)])
+        found = lanes.metrics()["schedule"]
+        assert (found["inline"], found["pooled"], found["pool_workers"]) == ([[3]], [0, 1, 2], 1)
+    assert waited
+    assert all(waited)
 
 
 def test_times_of_epochs_are_those_of_all_lanes():

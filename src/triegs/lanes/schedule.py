@@ -4,7 +4,8 @@
 - ``inline``: each thread owns some lanes, by LPT.
 - ``round-robin``: each thread owns some lanes, by number: the straw man for comparisons.
 - ``pooled``: all threads take lanes from one queue, the longest first.
-- ``hybrid``: some threads own the cheap lanes, the others take the expensive ones from a queue.
+- ``hybrid``: some threads own the cheap lanes, the others take the expensive ones from a queue,
+  where an inline thread helps once its own lanes are done.
 
 The budget is static: inline threads and pool workers together are at most the threads given.
 """
@@ -21,7 +22,6 @@ from triegs.lanes.assignment import (
     assign,
     assign_longest_first,
     assign_round_robin,
-    find_makespan,
 )
 
 
@@ -50,9 +50,14 @@ class Schedule(NamedTuple):
 
     def predict(self, costs: Sequence[float]) -> float:
         """The makespan by these costs, without any overhead."""
+        owned = [sum(costs[lane] for lane in lanes) for lanes in self.inline]
+        loads = [*owned, *(0.0 for _ in range(self.workers))]
         queue = [costs[lane] for lane in self.pooled]
-        pool = assign_longest_first(queue, self.workers) if self.workers else ()
-        return max(find_makespan(costs, self.inline), find_makespan(queue, pool))
+        taken = assign_longest_first(queue, len(loads), loads)
+        return max(
+            load + sum(queue[item] for item in items)
+            for load, items in zip(loads, taken, strict=True)
+        )
 
 
 def make_schedule(form: Form, costs: Sequence[float], threads: int) -> Schedule:

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from enum import Enum
+from functools import partial
 from threading import Lock
 from time import perf_counter, thread_time
 from typing import Any, TypeVar
@@ -179,14 +180,8 @@ class Together:
     def _run_phase(self, schedule: Schedule) -> None:
         """Every lane that is paused goes on to its next pause, as the schedule says."""
         queue = deque(schedule.pooled)
-
-        def run_pool() -> None:
-            with suppress(IndexError):  # empty
-                while True:
-                    self._step(queue.popleft())
-
-        shares: list[Share] = [self._share(lanes) for lanes in schedule.inline]
-        shares += [run_pool] * schedule.workers
+        owned = [*schedule.inline, *((),) * schedule.workers]
+        shares: list[Share] = [partial(self._run_share, lanes, queue) for lanes in owned]
         if schedule.form is Form.SERIAL:
             shares[0]()
         else:
@@ -208,12 +203,13 @@ class Together:
                     if lane.error is None and not isinstance(interrupt, Exception):
                         lane.error = interrupt  # to be raised once all is published
 
-    def _share(self, lanes: Sequence[int]) -> Share:
-        def run() -> None:
-            for lane in lanes:
-                self._step(lane)
-
-        return run
+    def _run_share(self, owned: Sequence[int], queue: deque[int]) -> None:
+        """The lanes of a thread, then those that are left in the pool's queue."""
+        for number in owned:
+            self._step(number)
+        while queue:
+            with suppress(IndexError):  # another thread was faster
+                self._step(queue.popleft())
 
     def _step(self, number: int) -> None:
         lane = self.lanes[number]
