@@ -250,6 +250,7 @@ class Engine(Aggregating, RuleKeeping, Sliding, Uncopied):
         """
         if not isinstance(positions, Mapping):
             raise BadOption(f"positions must map names to values, not {positions!r}")
+        self._internals.check_open()
         journal = self._internals.journal
         if journal is not None:
             journal.note(positions)
