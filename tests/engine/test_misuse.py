@@ -228,3 +228,10 @@ def test_names_are_texts(tmp_path: Path) -> None:
         with pytest.raises(BadOption, match="positions must map names to values"):
             engine.note("x")  # type: ignore[arg-type]
         assert engine.apply([UPDATE]).refused == ()
+
+
+@pytest.mark.parametrize("bad", [0, -1, None, 1.5, math.nan, True, "5", 10**30])
+def test_a_number_of_events_is_an_integer(bad: Any) -> None:
+    with pytest.raises(WindowError, match="a number of events must be an integer, at least 1"):
+        Window.triples(bad)
+    assert Window.triples(np.int64(3)) == Window.triples(3)  # type: ignore[arg-type]
