@@ -40,7 +40,6 @@ from triegs.options import (
     KeepName,
     ModeName,
     SchedulerName,
-    check_name,
     check_number,
     check_prefixes,
     check_text,
@@ -459,7 +458,6 @@ class Engine(Aggregating, RuleKeeping, Sliding, Uncopied):
         [[{'x': 7, 'change': 1}]]
         >>> engine.release("before the fair")
         """
-        check_name(name)
         return self._internals.hold(name, epoch)
 
     def release(self, name: str) -> None:

@@ -22,7 +22,7 @@ from triegs.maintain.judges import Judges
 from triegs.maintain.morsels import WorkerPool
 from triegs.mode import Mode
 from triegs.names import BASE
-from triegs.options import SchedulerName
+from triegs.options import SchedulerName, check_name
 from triegs.placement import PlacementName, plan_placement
 from triegs.read.holds import Holds
 from triegs.read.pins import Pins
@@ -206,6 +206,7 @@ class EngineState:
         return {name: number - first for name, number in self.held.named.items()}
 
     def hold(self, name: str, epoch: int | None = None) -> int:
+        check_name(name)
         self.check_open()
         try:
             number = None if epoch is None else epoch + self.clock.first
