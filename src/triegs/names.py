@@ -32,6 +32,8 @@ def check_base(base: str) -> str:
     >>> check_base("<http://bank/>")
     'http://bank/'
     """
+    if not isinstance(base, str):
+        raise InputError(f"base: {base!r} is not an IRI; an example is http://example.org/")
     bare = base.removeprefix("<").removesuffix(">")
     try:
         iri(bare)

@@ -6,6 +6,7 @@ At run time, an invalid value raises `triegs.errors.BadOption`, which lists the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from numbers import Integral
 from os import PathLike
 from typing import Literal, TypeAlias, get_args
 
@@ -51,10 +52,27 @@ def check_prefixes(prefixes: object) -> None:
         raise BadOption(f"prefixes must map names to IRIs: {{'ex': 'http://…'}}, not {prefixes!r}")
 
 
+def check_name(name: object) -> None:
+    """Reject a name of a query, a hold, a subscription or an aggregate that is no text."""
+    if not isinstance(name, str):
+        raise BadOption(f"a name must be a text, not {name!r}")
+
+
 def check_number(name: str, value: object) -> None:
     """Reject anything but a non-negative integer."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise BadOption(f"{name} must be a non-negative integer, not {value!r}")
+
+
+def check_least(name: str, value: object, least: int) -> None:
+    """Reject anything but an integer of at least `least`.
+
+    >>> check_least("rows", 0, 1)
+    Traceback (most recent call last):
+    triegs.errors.BadOption: rows must be an integer of at least 1, not 0
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
+        raise BadOption(f"{name} must be an integer of at least {least}, not {value!r}")
 
 
 def check_workers(workers: object) -> None:

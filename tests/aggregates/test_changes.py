@@ -41,3 +41,18 @@ def test_many_groups_change_at_once(text):
             assert {row: count for row, count in total.items() if count} == read_rows(after)
         assert after.diff(after).is_empty()
     before.close()
+
+
+@pytest.mark.parametrize(
+    "text", ["SELECT ?x { } GROUP BY ?x", "SELECT ?x { ?y <u:p> ?z } GROUP BY ?x"]
+)
+def test_a_group_without_variables_has_changes(text):
+    """Of a key that nothing binds: there is no base to compare."""
+    engine = Engine()
+    query = engine.register(text)
+    engine.apply([("+", 1, "<u:p>", 2)])
+    with query.snapshot() as before:
+        engine.apply([("+", 1, "<u:p>", 3)])
+        with query.snapshot() as after:
+            assert read_rows(before) == read_rows(after) == {(None,): 1}
+            assert list(after.diff(before)) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from triegs import Engine
+from triegs import Engine, StateError
 
 EDGE = ("+", 1, "<a:p>", 2)
 
@@ -31,3 +31,11 @@ def test_a_position_without_a_change_is_not_kept(tmp_path):
     with Engine.open(tmp_path) as engine:
         assert "line" not in engine.positions
         assert engine.holds == {"kept": 1}
+
+
+def test_a_closed_engine_keeps_nothing(tmp_path):
+    with Engine.open(tmp_path) as engine:
+        engine.apply([EDGE])
+    for call in (lambda: engine.note({"line": 1}), lambda: engine.hold("lost")):
+        with pytest.raises(StateError, match="the engine is closed"):
+            call()

@@ -16,6 +16,7 @@ from triegs import (
     BadOption,
     Engine,
     EventTime,
+    InputError,
     InvalidUpdate,
     MemoryLimitReached,
     StateDamaged,
@@ -173,3 +174,64 @@ def test_a_directory_that_is_not_an_engines_is_left_alone(tmp_path: Path) -> Non
         Engine.open(folder).close()
         (folder / "notes.txt").write_text("beside an engine")
         Engine.open(folder).close()
+
+
+def test_sizes_of_what_is_read_are_positive_integers() -> None:
+    engine = Engine()
+    query = engine.register(TEXT)
+    engine.apply([("+", n, P, n) for n in range(3)])
+    with query.snapshot() as snapshot:
+        bad: Any
+        for bad in (0, -1, 1.5, math.nan, None, "5", True):
+            with pytest.raises(BadOption, match="rows must be an integer of at least 1"):
+                snapshot.batches(bad)
+            with pytest.raises(BadOption, match="workers must be an integer of at least 1"):
+                snapshot.read(workers=bad)
+            with pytest.raises(BadOption, match="number of parts must be an integer of at least"):
+                snapshot.split(bad)
+        assert [batch.num_rows for batch in snapshot.batches(2, first=1)] == [1, 2]
+        reads: list[Any] = [snapshot.answers, snapshot.batches, snapshot.to_arrow]
+        for read in reads:
+            with pytest.raises(BadOption, match="terms must be 'ntriples', 'python', "):
+                read(terms="xml")
+
+
+def test_settings_of_an_engine_have_types(tmp_path: Path) -> None:
+    new = tmp_path / "new"
+    makers: list[Any] = [Engine, lambda **options: Engine.open(new, **options)]
+    for make in makers:
+        with pytest.raises(WindowError, match=r"event_time must be a triegs\.EventTime, not '2s'"):
+            make(event_time="2s")
+        with pytest.raises(WindowError, match=r"write Window\('10s'\)"):
+            make(window="10s")
+        assert not new.exists()
+    with pytest.raises(InputError, match="base: None is not an IRI"):
+        Engine(base=None)  # type: ignore[arg-type]
+    with pytest.raises(BadOption, match="memory_limit 5: must be at least"):
+        Engine(memory_limit=5)
+
+
+def test_names_are_texts(tmp_path: Path) -> None:
+    """Another name would be stored as a text, or could not be stored."""
+    with Engine.open(tmp_path / "engine") as engine:
+        query = engine.register(TEXT)
+        bad: Any
+        for bad in (5, b"x", True, ["x"]):
+            for name in (
+                lambda name: engine.register(TEXT, name=name),
+                engine.hold,
+                lambda name: query.subscribe(name=name),
+                lambda name: engine.aggregate("?x :p ?y", window=Window("10s"), name=name),
+            ):
+                with pytest.raises(BadOption, match="a name must be a text, not"):
+                    name(bad)
+        with pytest.raises(BadOption, match="positions must map names to values"):
+            engine.note("x")  # type: ignore[arg-type]
+        assert engine.apply([UPDATE]).refused == ()
+
+
+@pytest.mark.parametrize("bad", [0, -1, None, 1.5, math.nan, True, "5", 10**30])
+def test_a_number_of_events_is_an_integer(bad: Any) -> None:
+    with pytest.raises(WindowError, match="a number of events must be an integer, at least 1"):
+        Window.triples(bad)
+    assert Window.triples(np.int64(3)) == Window.triples(3)  # type: ignore[arg-type]

@@ -114,6 +114,15 @@ def test_comparisons_of_all_pairs(operator: str) -> None:
 
 
 @pytest.mark.parametrize("operator", COMPARISONS)
+def test_sums_compared_with_all_terms(operator: str) -> None:
+    """Also with terms that are no numbers, which differ from every number."""
+    pairs = np.array(list(product(range(len(TERMS)), repeat=2)))[:: 1 if COMPILED else 11]
+    one = f'"1"^^<{XSD}integer>'
+    for arguments in ((Call("+", ("?x", one)), "?y"), ("?y", Call("-", ("?x",)))):
+        WORLDS[0].check(Call(operator, arguments), ["?x", "?y"], pairs[::7])
+
+
+@pytest.mark.parametrize("operator", COMPARISONS)
 def test_comparisons_with_all_constants(operator: str) -> None:
     for constant in TERMS:
         if constant.startswith("_:"):

@@ -175,9 +175,9 @@ def test_bad_options():
     with Engine() as engine, fill(engine, QUERIES[0]).snapshot() as snapshot:
         with pytest.raises(BadOption, match="layout must be 'flat' or 'factorised'"):
             snapshot.to_arrow(layout="folded")
-        with pytest.raises(BadOption, match="workers must be at least 1"):
+        with pytest.raises(BadOption, match="workers must be an integer of at least 1"):
             snapshot.read(0)
-        with pytest.raises(BadOption, match="workers must be at least 1"):
+        with pytest.raises(BadOption, match="workers must be an integer of at least 1"):
             snapshot[:2].read(0)
         assert snapshot[1:3].read(2) == snapshot[1:3].to_arrow()
         runs = snapshot[1:3].to_arrow(layout="factorised")

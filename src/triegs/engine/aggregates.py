@@ -26,7 +26,7 @@ from triegs.engine.standing_query import StandingQuery
 from triegs.engine.state import EngineState
 from triegs.engine.window_aggregate import WindowAggregate
 from triegs.errors import BadOption, StateError, WindowError
-from triegs.options import check_word
+from triegs.options import check_name, check_word
 from triegs.sparql.window import Window
 from triegs.windows.matching import Pattern, read_pattern
 from triegs.windows.stream_aggregates import AggregateWindow, find_grid
@@ -99,6 +99,7 @@ class Aggregates:
         if name is None:
             numbered = (f"aggregate{number}" for number in count(len(known) + 1))
             return next(each for each in numbered if each not in known)
+        check_name(name)
         found = known.get(name)
         if found is not None and found._function is not None:
             raise StateError(f"an aggregate {name!r} exists already")

@@ -30,7 +30,7 @@ from triegs.engine.sliding import Sliding
 from triegs.engine.standing_query import StandingQuery
 from triegs.engine.state import EngineOptions
 from triegs.engine.warmth import warm_up, warm_up_workers
-from triegs.errors import StateError
+from triegs.errors import BadOption, StateError
 from triegs.events import open_input
 from triegs.mode import Mode
 from triegs.names import BASE, check_base
@@ -53,7 +53,8 @@ from triegs.sizes import read_size
 from triegs.sparql.window import EVERY, Window
 from triegs.store.packed import PackedStore
 from triegs.windows.outcomes import Published, Pushed
-from triegs.windows.settings import EventTime
+from triegs.windows.settings import EventTime, check_event_time
+from triegs.windows.usage import check_window
 
 
 class Engine(Aggregating, RuleKeeping, Sliding, Uncopied):
@@ -126,6 +127,7 @@ class Engine(Aggregating, RuleKeeping, Sliding, Uncopied):
             )
         limit = None if memory_limit is None else read_size(memory_limit, "memory_limit")
         check_number("retain_epochs", retain_epochs)
+        check_event_time(event_time)
         wanted = read_rules(rules, prefixes)
         check_prefixes(prefixes or {})
         if not isinstance(mode, Mode):
@@ -191,6 +193,8 @@ class Engine(Aggregating, RuleKeeping, Sliding, Uncopied):
         """
         if mode is not None and not isinstance(mode, Mode):
             check_word("mode", mode, MODES)
+        check_window(window)
+        check_event_time(event_time)
         size = None
         if checkpoint_bytes is not None:
             size = read_size(checkpoint_bytes, "checkpoint_bytes")
@@ -243,6 +247,9 @@ class Engine(Aggregating, RuleKeeping, Sliding, Uncopied):
         their own, written before this returns; the updater calls it. Values are anything that JSON
         can represent. Without a directory nothing is stored.
         """
+        if not isinstance(positions, Mapping):
+            raise BadOption(f"positions must map names to values, not {positions!r}")
+        self._internals.check_open()
         journal = self._internals.journal
         if journal is not None:
             journal.note(positions)

@@ -17,6 +17,7 @@ from triegs.engine.standing_query import StandingQuery
 from triegs.engine.state import EngineState
 from triegs.errors import QueryWarning, StateError
 from triegs.maintain.standing import RegisteredPlan
+from triegs.options import check_name
 from triegs.sparql import Query
 from triegs.sparql.model import is_variable
 from triegs.sparql.window import read_span
@@ -42,6 +43,8 @@ class Registration:
         deadline = None if time_limit is None else monotonic() + read_span(time_limit) / 1000
         state = self._state
         name = source.name
+        if name is not None:
+            check_name(name)
         parsed = source.parse(refuse_patterns=refuse_patterns)
         query, graph_keys = state.windows.resolve(parsed, source.window)
         plan = compile_query(query, root=source.root, keep=list(source.keep))

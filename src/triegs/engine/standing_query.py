@@ -17,7 +17,7 @@ from triegs.errors import MultiplicityOverflow, StateError
 from triegs.maintain.lowered import describe_registered
 from triegs.maintain.standing import RegisteredPlan
 from triegs.notebook import write_card
-from triegs.options import ArrowTerms, ExplainName, OperatorName, PolicyName
+from triegs.options import ArrowTerms, ExplainName, OperatorName, PolicyName, check_name
 from triegs.read.changes import NO_CHANGES, Steps
 from triegs.read.handle import SnapshotHandle
 from triegs.read.snapshot import Snapshot
@@ -169,6 +169,7 @@ class StandingQuery(Uncopied):
         is_merging = callback is None if merge is None else merge
         keep = end = None
         if name is not None:
+            check_name(name)
             hold, keep, end = state.name_subscription(name)
             since = hold if since is None else since
         holder = None

@@ -22,7 +22,7 @@ from triegs.maintain.judges import Judges
 from triegs.maintain.morsels import WorkerPool
 from triegs.mode import Mode
 from triegs.names import BASE
-from triegs.options import SchedulerName
+from triegs.options import SchedulerName, check_name
 from triegs.placement import PlacementName, plan_placement
 from triegs.read.holds import Holds
 from triegs.read.pins import Pins
@@ -132,10 +132,13 @@ class EngineState:
 
     # Updates
 
-    def begin_update(self) -> None:
-        """Become the one updater; a second thread gets an error instead of waiting."""
+    def check_open(self) -> None:
         if self.is_closed:
             raise StateError(self._why_closed)
+
+    def begin_update(self) -> None:
+        """Become the one updater; a second thread gets an error instead of waiting."""
+        self.check_open()
         if not self._updating.acquire(blocking=False):
             raise StateError("another thread is updating this engine; updates come from one thread")
 
@@ -203,6 +206,8 @@ class EngineState:
         return {name: number - first for name, number in self.held.named.items()}
 
     def hold(self, name: str, epoch: int | None = None) -> int:
+        check_name(name)
+        self.check_open()
         try:
             number = None if epoch is None else epoch + self.clock.first
             found = self.held.hold(name, number).number - self.clock.first

@@ -28,6 +28,7 @@ from triegs.maintain.kernels.verdicts import (
     DIRECTORY,
     DOUBLES,
     EQUAL,
+    ERROR,
     FORM,
     GREATER,
     IDS,
@@ -441,6 +442,8 @@ class Judges:
             head[LINEAR] = NOT_LINEAR
             if found.has_arithmetic:
                 _write_sum(head, found)
+                if found.operator == "!=":  # a value that is no number differs from a sum
+                    head[UNDECIDED] |= ERROR
 
 
 def _write_sum(head: Words, found: Comparison) -> None:

@@ -85,7 +85,7 @@ class GroupState:
             groups = self._group(bases).keys()
             found = self._group(self.list_all())
         chosen = [base for key, each in found.items() if key in groups for base in each]
-        return np.array(chosen, np.int64).reshape(-1, bases.shape[1])
+        return np.array(chosen, np.int64).reshape(len(chosen), bases.shape[1])
 
     def find_integers(self, bases: Words, spans: Words) -> Words:
         """The values of a row for each base, by column; `NotIntegers` unless all are integers.

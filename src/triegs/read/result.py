@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from triegs.copying import Uncopied
 from triegs.errors import TriegsError
-from triegs.options import LAYOUTS, ArrowTerms, LayoutName, RowTerms, check_word
+from triegs.options import LAYOUTS, ArrowTerms, LayoutName, RowTerms, check_least, check_word
 from triegs.read.columns import BATCH_ROWS, RUN_ROWS, Columns, Integers, NotIntegers, Sizes
 from triegs.read.factorised import (
     IntegerOutput,
@@ -20,7 +20,7 @@ from triegs.read.factorised import (
     encode_runs,
     join_batches,
 )
-from triegs.read.output import ArrowOutput, RowOutput, integer_table
+from triegs.read.output import ARROW_FORMS, ROW_FORMS, ArrowOutput, RowOutput, integer_table
 from triegs.terms.decoder import Decoder, wrap
 
 if TYPE_CHECKING:
@@ -126,6 +126,7 @@ class Result(Uncopied):
         """Every row once, with terms as ``"ntriples"``, ``"python"``, ``"plain"``, ``"rdflib"``,
         ``"pyoxigraph"`` or ``"ids"``; see `triegs.read.output`.
         """
+        check_word("terms", terms, ROW_FORMS)
         output = RowOutput(self._decoders, terms)
         with self._hold():
             pass
@@ -171,7 +172,11 @@ class Result(Uncopied):
     ) -> pa.RecordBatchReader:  # fmt: skip
         import pyarrow as pa
 
+        check_word("terms", terms, ARROW_FORMS)
         check_word("layout", layout, LAYOUTS)
+        check_least("rows", rows, 1)
+        if first_rows is not None:
+            check_least("first", first_rows, 1)
         sizes = chain([] if first_rows is None else [first_rows], repeat(rows)).__next__
         if layout == "flat":
             first, schema, columns = self._begin(sizes, terms, compact)
@@ -246,6 +251,7 @@ class Result(Uncopied):
         self, terms: ArrowTerms = "ntriples", *, compact: bool = False, layout: LayoutName = "flat"
     ) -> pa.Table:
         """All rows as one Arrow table; `terms`, `compact` and `layout` as for `batches`."""
+        check_word("terms", terms, ARROW_FORMS)
         check_word("layout", layout, LAYOUTS)
         if layout == "factorised":
             return self._to_runs(terms, compact)

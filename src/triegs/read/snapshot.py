@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triegs.closing import Closing
-from triegs.errors import BadOption, SnapshotExpired, StateError, TriegsError
+from triegs.errors import SnapshotExpired, StateError, TriegsError
 from triegs.notebook import MOST_SHOWN, write_card, write_table
-from triegs.options import SPARQL_FORMATS, ArrowTerms, SparqlFormat, check_word
+from triegs.options import SPARQL_FORMATS, ArrowTerms, SparqlFormat, check_least, check_word
 from triegs.read.changes import Changes
 from triegs.read.columns import BATCH_ROWS, Columns, Integers, NotIntegers, Sizes
 from triegs.read.factorised import RunBatch
@@ -210,7 +210,7 @@ class Snapshot(Closing, Result):
         ...     snap.read(workers=2, terms="python") == snap.to_arrow("python")
         True
         """
-        check_workers(workers)
+        check_least("workers", workers, 1)
         if workers == 1 or not self._reader.is_split:
             return self.to_arrow(terms, compact=compact)
         with self._hold():
@@ -287,8 +287,7 @@ class Snapshot(Closing, Result):
         The same snapshot and `seed` give the same sample. Cost: logarithmic per answer if the query
         keeps ``"slice"`` (and ``"count"`` if `weighted`), else two scans, or a sort with ORDER BY.
         """
-        if size < 0:
-            raise ValueError(f"the size of a sample must be at least 0, not {size}")
+        check_least("the size of a sample", size, 0)
         total = check_size(self.count() if weighted else self.support())
         draw = np.random.default_rng(seed)
         return self._select(draw.integers(max(total, 1), size=size if total else 0), weighted)
@@ -297,8 +296,7 @@ class Snapshot(Closing, Result):
         """Split the answers into that many disjoint ranges of almost equal length; each may be read
         by a thread of its own. Cost: that of ``len``.
         """
-        if parts < 1:
-            raise ValueError(f"the number of parts must be at least 1, not {parts}")
+        check_least("the number of parts", parts, 1)
         size = len(self)
         bounds = [size * part // parts for part in range(parts + 1)]
         return [self._select(range(*pair)) for pair in pairwise(bounds)]
@@ -428,11 +426,6 @@ class Snapshot(Closing, Result):
         return Changes(since, self)
 
 
-def check_workers(workers: int) -> None:
-    if workers < 1:
-        raise BadOption(f"workers must be at least 1, not {workers}")
-
-
 def compose(positions: PositionList, chosen: PositionList) -> PositionList:
     """The positions at the chosen indexes."""
     if isinstance(positions, range):
@@ -478,7 +471,7 @@ class Selection(Snapshot):
         self, workers: int = 2, terms: ArrowTerms = "ntriples", *, compact: bool = False
     ) -> pa.Table:
         """As `to_arrow`: a selection is read by one thread; `split` makes one for each."""
-        check_workers(workers)
+        check_least("workers", workers, 1)
         return self.to_arrow(terms, compact=compact)
 
     def _columns(self, sizes: Sizes, integers: Integers | None = None) -> Iterator[Columns]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
+from numbers import Integral
 from typing import Final
 
 from triegs.durations import read_duration
@@ -142,7 +143,12 @@ class Window:
     @classmethod
     def triples(cls, count: int, *, stream: str | None = None) -> Window:
         """The last `count` events; each event is an epoch of its own."""
-        return cls._make(Kind.TRIPLES, count, None, 0, Bounds.END, stream)
+        given: object = count  # also accepts NumPy integers
+        is_number = isinstance(given, Integral) and not isinstance(given, bool)
+        if not is_number or not 1 <= count <= LARGEST_TIME:
+            rule = "an integer, at least 1 and at most 2**60"
+            raise WindowError(f"a number of events must be {rule}, not {count!r}")
+        return cls._make(Kind.TRIPLES, int(count), None, 0, Bounds.END, stream)
 
     @classmethod
     def _make(
@@ -157,9 +163,8 @@ class Window:
         self, kind: Kind, width: int | None, slide: int | None, start: int, bounds: str | Bounds,
         stream: str | None,
     ) -> None:  # fmt: skip
-        if width is not None and (isinstance(width, bool) or width < 1):
-            what = "a number of events" if kind is Kind.TRIPLES else "a width"
-            raise WindowError(f"{what} must be at least 1, not {width}")
+        if width is not None and width < 1:
+            raise WindowError(f"a width must be at least 1, not {width}")
         if slide is not None and slide < 1:
             raise WindowError(f"a slide must be at least 1 ms, not {slide}")
         if type(start) is not int or abs(start) > LARGEST_TIME:

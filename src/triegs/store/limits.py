@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from triegs.errors import MemoryLimitReached
+from triegs.errors import BadOption, MemoryLimitReached
 from triegs.jit.words import Words
 from triegs.store.kernels.layout import (
     BUMP,
@@ -51,7 +51,7 @@ class LimitedArena(VersionedArena):
 
     def __init__(self, memory_limit: int | None, reserve: bool, shared_memory: bool) -> None:
         if memory_limit is not None and memory_limit < SMALLEST_LIMIT:
-            raise ValueError(
+            raise BadOption(
                 f"memory_limit {memory_limit}: must be at least {SMALLEST_LIMIT:,} bytes"
             )
         self._limit_bytes = memory_limit

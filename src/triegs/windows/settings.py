@@ -52,3 +52,8 @@ class EventTime:
         values = (read_span(lateness), policy, read_span(max_ahead), idle)
         for name, value in zip(self.__slots__, values, strict=True):
             object.__setattr__(self, name, value)
+
+
+def check_event_time(settings: object) -> None:
+    if settings is not None and not isinstance(settings, EventTime):
+        raise WindowError(f"event_time must be a triegs.EventTime, not {settings!r}")
