@@ -37,6 +37,23 @@ def test_rdf_mode_equals_pyoxigraph(pattern, drawn):
     assert oracle.answers(pattern.text, counts, "rdf") == oxigraph_answers(pattern.text, counts)
 
 
+@pytest.mark.parametrize(
+    "condition", ['STR(?s) != "q"', "ISNUMERIC(?o)", "!ISNUMERIC(?o)", "ISNUMERIC(?s)"]
+)
+def test_functions_of_all_kinds_of_terms(condition):
+    """A blank node has no text, and an ill-typed literal is no number."""
+    integer = "^^<http://www.w3.org/2001/XMLSchema#integer>"
+    pairs = [
+        ("_:b", '"1"'),
+        ("<u:a>", f'"x"{integer}'),
+        ("<u:c>", f'"1"{integer}'),
+        ("<u:d>", "<u:a>"),
+    ]
+    counts = Counter((subject, "<u:p>", term) for subject, term in pairs)
+    text = f"SELECT ?o {{ ?s <u:p> ?o FILTER({condition}) }}"
+    assert oracle.answers(text, counts, "rdf") == oxigraph_answers(text, counts)
+
+
 @given(patterns(max_atoms=3), st.lists(updates(nodes=3, labels=2), max_size=12))
 def test_candidates_are_all_matches_in_the_order_of_the_graph(pattern, drawn):
     graph = [(tuple(map(term, update[1:])), n) for n, update in enumerate(drawn)]

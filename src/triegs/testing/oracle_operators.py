@@ -170,6 +170,18 @@ def regex(call: Any, _context: Any) -> Any:
         raise SPARQLError(str(problem)) from None
 
 
+def take_text(call: Any, context: Any) -> Any:
+    found = evaluate_operand(dict.get(call, "arg"), context)
+    if isinstance(found, rdflib.BNode):
+        raise SPARQLError("a blank node has no text")
+    return rdflib.Literal(str(found))
+
+
+def is_numeric(call: Any, context: Any) -> Any:
+    found = value_of(evaluate_operand(dict.get(call, "arg"), context))
+    return BOOLEANS[isinstance(found, values.Number)]
+
+
 OPERATORS = {
     "AdditiveExpression": calculate,
     "MultiplicativeExpression": calculate,
@@ -180,4 +192,6 @@ OPERATORS = {
     "ConditionalAndExpression": connect,
     "ConditionalOrExpression": connect,
     "Builtin_REGEX": regex,
+    "Builtin_STR": take_text,
+    "Builtin_isNUMERIC": is_numeric,
 }
