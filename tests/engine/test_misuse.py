@@ -19,6 +19,7 @@ from triegs import (
     InputError,
     InvalidUpdate,
     MemoryLimitReached,
+    PlanError,
     StateDamaged,
     StateError,
     Window,
@@ -227,6 +228,10 @@ def test_names_are_texts(tmp_path: Path) -> None:
                     name(bad)
         with pytest.raises(BadOption, match="positions must map names to values"):
             engine.note("x")  # type: ignore[arg-type]
+        with pytest.raises(BadOption, match="epoch must be a non-negative integer, not 'y'"):
+            engine.hold("x", epoch="y")  # type: ignore[arg-type]
+        with pytest.raises(PlanError, match=r"\?5 cannot be the root.*\(\?x, \?y\)"):
+            engine.register(TEXT, root=5)  # type: ignore[arg-type]
         assert engine.apply([UPDATE]).refused == ()
 
 

@@ -165,7 +165,7 @@ def _read_keep(keep: Collection[str]) -> frozenset[Keep]:
 def _read_root(root: str | None, split: SplitQuery) -> str | None:
     if root is None:
         return None
-    name = root if root.startswith("?") else f"?{root}"
+    name = f"?{str(root).removeprefix('?')}"
     heads = [v for component in split.components for v in component.head]
     if name not in heads:
         raise PlanError(

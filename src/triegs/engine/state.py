@@ -22,7 +22,7 @@ from triegs.maintain.judges import Judges
 from triegs.maintain.morsels import WorkerPool
 from triegs.mode import Mode
 from triegs.names import BASE
-from triegs.options import SchedulerName, check_name
+from triegs.options import SchedulerName, check_name, check_number
 from triegs.placement import PlacementName, plan_placement
 from triegs.read.holds import Holds
 from triegs.read.pins import Pins
@@ -207,6 +207,8 @@ class EngineState:
 
     def hold(self, name: str, epoch: int | None = None) -> int:
         check_name(name)
+        if epoch is not None:
+            check_number("epoch", epoch)
         self.check_open()
         try:
             number = None if epoch is None else epoch + self.clock.first
