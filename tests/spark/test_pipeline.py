@@ -369,6 +369,9 @@ def test_what_is_refused_before_anything_starts(session, tmp_path):
     refuse(InputError, "maps 'subjekt'", columns={"subjekt": "subject"})
     refuse(QueryError, "line 1", queries={"bad": "SELECT ?x { ?x"})
     refuse(StateError, "no text", queries={"bad": {"root": "x"}})
+    refuse(TypeError, "queries maps names to texts, .* not str", queries=QUERIES["path"])
+    refuse(TypeError, "a query is a str, not int", queries={"bad": 5})
+    refuse(TypeError, "a number of engines, not '2'", partitions="2")
     refuse(
         ValueError, "sinks has 'none', which is not one of the queries", sinks={"none": tmp_path}
     )

@@ -124,6 +124,9 @@ def start(
     require_columns(session, events.columns, found.values())
     check_kinds(events.schema, found)
     root, shown = choose_base(map, base, terms)
+    if not isinstance(queries, Mapping):
+        kind = type(queries).__name__
+        raise TypeError(f"queries maps names to texts, such as {{'all': 'SELECT …'}}, not {kind}")
     asked = {each: _read_query(each, given) for each, given in queries.items()}
     wanted = {
         each: [replace(sink, base=shown) for sink in several]
@@ -167,7 +170,7 @@ def _make_partitioned(request: PipelineRequest, options: Mapping[str, Any]) -> P
 
 
 def _read_query(name: str, given: str | Mapping[str, Any]) -> dict[str, Any]:
-    found = {"text": given} if isinstance(given, str) else dict(given)
+    found = dict(given) if isinstance(given, Mapping) else {"text": given}
     if "text" not in found:
         raise StateError(f"the query {name!r} has no text")
     return found
