@@ -124,10 +124,7 @@ def start(
     require_columns(session, events.columns, found.values())
     check_kinds(events.schema, found)
     root, shown = choose_base(map, base, terms)
-    if not isinstance(queries, Mapping):
-        kind = type(queries).__name__
-        raise TypeError(f"queries maps names to texts, such as {{'all': 'SELECT …'}}, not {kind}")
-    asked = {each: _read_query(each, given) for each, given in queries.items()}
+    asked = _read_queries(queries)
     wanted = {
         each: [replace(sink, base=shown) for sink in several]
         for each, several in list_sinks(sinks, asked).items()
@@ -167,6 +164,13 @@ def _make_partitioned(request: PipelineRequest, options: Mapping[str, Any]) -> P
     prefixes = {"": request.base, **(options.get("prefixes") or {})}
     rules = read_rules(options.get("rules"), prefixes)
     return replace(request, mode=mode, prefixes=prefixes, rules=rules)
+
+
+def _read_queries(given: Any) -> dict[str, dict[str, Any]]:
+    if not isinstance(given, Mapping):
+        kind = type(given).__name__
+        raise TypeError(f"queries maps names to texts, such as {{'all': 'SELECT …'}}, not {kind}")
+    return {name: _read_query(name, each) for name, each in given.items()}
 
 
 def _read_query(name: str, given: str | Mapping[str, Any]) -> dict[str, Any]:
