@@ -11,9 +11,11 @@ and digits of all scripts are unchanged.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from urllib.parse import unquote
 
 from triegs.errors import InputError
+from triegs.options import check_prefixes
 from triegs.terms.term import Kind, iri, parse_term
 
 #: The default base.
@@ -42,6 +44,16 @@ def check_base(base: str) -> str:
     if ":" not in bare:
         raise InputError(f"base: {base!r} is not an IRI; an example is http://example.org/")
     return bare
+
+
+def add_base(base: str, prefixes: Mapping[str, str] | None) -> dict[str, str]:
+    """The prefixes with the base as the empty one, unless they have another.
+
+    >>> add_base(BASE, {"ex": "http://ex/"})
+    {'': 'urn:triegs:', 'ex': 'http://ex/'}
+    """
+    check_prefixes(prefixes or {})
+    return {"": check_base(base), **(prefixes or {})}
 
 
 def encode_name(name: str) -> str:

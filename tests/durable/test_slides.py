@@ -15,7 +15,7 @@ import pytest
 from tests.durable.disk import Crash, Fault, PowerDisk
 from tests.durable.play import look
 
-from triegs import Engine, LogFailed, MemoryLimitReached, Window
+from triegs import Engine, LogFailed, MemoryLimitReached, Window, WindowError
 from triegs.durable import opening
 from triegs.maintain.at_once import IMPOSSIBLE
 from triegs.windows.publication import SlidePublisher
@@ -313,3 +313,15 @@ def test_a_process_that_is_killed_between_two_slides(tmp_path, monkeypatch):
                 25, [17, 22],
             )  # fmt: skip
         assert engine.advance() == []
+
+
+@pytest.mark.parametrize("to", ["soon", 1 << 70, -(1 << 63)])
+def test_a_watermark_that_is_no_time_is_not_logged(tmp_path, to):
+    with Engine.open(tmp_path, window=Window(10)) as engine:
+        engine.push([(1, 1, 2, 3)])
+        records = engine.metrics()["durable"]["record"]
+        for move in (engine.advance, lambda to: list(engine.each_slide(to))):
+            with pytest.raises(WindowError, match="a watermark must be a time, not"):
+                move(to)
+        assert engine.metrics()["durable"]["record"] == records
+        assert [published.time for published in engine.advance(10)] == [10]

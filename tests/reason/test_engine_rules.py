@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -34,6 +35,20 @@ batches = st.lists(st.tuples(st.sampled_from("++-"), triples), max_size=4)
 
 def answer(text: str, weights: Mapping, mode: ModeName):
     return oracle.answers(oracle.read_query(text), Counter(weights), mode)
+
+
+def test_the_base_is_the_empty_prefix_of_rules(tmp_path):
+    """As it is in queries."""
+    rules = ":related(X, Z) :- :paid(X, Y), :paid(Y, Z)."
+    ends = [f"<urn:triegs:{name}>" for name in "abc"]
+    with Engine(rules=rules) as engine, Engine.open(tmp_path, rules=rules) as kept:
+        for each in (engine, kept):
+            query = each.register("SELECT ?x { ?x :related :c }")
+            each.apply([("+", x, "<urn:triegs:paid>", y) for x, y in pairwise(ends)])
+            with query.snapshot() as snap:
+                assert [answer.x for answer in snap] == ends[:1]
+    with Engine(base="http://a/", prefixes={"": "http://b/"}, rules=rules) as engine:
+        assert "<http://b/related>" in engine.rules[0]
 
 
 @given(rule_sets(), modes, st.lists(batches, min_size=1, max_size=6), st.data())

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import socket
+import urllib.request
 
 import pytest
+from tests.server.processes import serving
 from typer.testing import CliRunner
 
 from triegs.cli.app import app
@@ -47,3 +49,18 @@ def test_options_from_a_file(tmp_path):
     assert "0.0.0.0 can be reached" in run("--config", str(path))[1]
     path.write_text("hosts = 1\n")
     assert "unknown option 'hosts'" in run("--config", str(path))[1]
+
+
+def test_the_base_is_the_empty_prefix(tmp_path):
+    rules = tmp_path / "rules.dlog"
+    rules.write_text(":related(X, Z) :- :paid(X, Y), :paid(Y, Z).")
+    options = (
+        "--base",
+        "http://bank/",
+        "--rules",
+        str(rules),
+        "--query",
+        "all=ASK { ?x :related ?y }",
+    )
+    with serving(*options) as server:
+        urllib.request.urlopen(f"{server.address}/queries/all").close()

@@ -71,6 +71,18 @@ def test_refused_and_quarantined_rows_are_counted(client):
     assert found["problems"][1] == {"row": 1, "reason": "no live event states this"}
 
 
+def test_the_first_problems_are_described(client):
+    bad = b'{"subject": 1, "predicate": 2, "object": "a"}\n'
+    body = write_lines(FACT) + bad * 3 + write_lines(FACT, sign="-") * 20
+    found = client.post("/events", content=body, headers=NDJSON).json()
+    assert (found["refused"], found["quarantined"]) == (19, 3)
+    problems = found["problems"]
+    assert [each["line"] for each in problems[:3]] == [2, 3, 4]
+    assert [each["row"] for each in problems[3:]] == list(range(2, 9))
+    found = client.post("/events", content=bad * 20, headers=NDJSON).json()
+    assert [each["line"] for each in found["problems"]] == list(range(1, 11))
+
+
 def test_a_mapping_makes_triples_of_rows(client):
     client.service.engine.register("SELECT ?x ?y { ?x <urn:triegs:paid> ?y }", "all")
     body = b"from,to\nann,bob\nbob,cy\n"

@@ -54,6 +54,9 @@ def test_a_name_keeps_its_text_unless_replaced(filled):
     assert put(filled, "knows").status_code == 200, "the same again"
     other = "SELECT ?x { ?x :knows ?y }"
     assert put(filled, "knows", other).status_code == 409
+    for wrong in ({"root": "y"}, {"window": "soon"}, {"window": "5s", "slide": "0s"}):
+        assert put(filled, "knows", other, replace="true", **wrong).status_code == 400
+        assert filled.get("/queries/knows").json()["columns"] == ["x", "y"]
     assert put(filled, "knows", other, replace="true").json()["columns"] == ["x"]
 
 

@@ -263,6 +263,14 @@ def test_changes_as_a_stream(session, tmp_path):
     assert sum_changes(tmp_path / "out", 1) == expected
     with pytest.raises(UnsupportedQuery, match="partitioning does not help this query"):
         changes(events, "SELECT * { ?x ?p ?y }", partitions=2)
+    # The checkpoint has the state of another query, and keeps it.
+    after = [Event(batches[-1][-1].time + 1, "+", (EX(1), EX("p"), EX(1)))]
+    write_batch(tmp_path / "in", len(batches), after)
+    with pytest.raises(Exception, match="made with different queries"):
+        stream_changes(session, events, "path", tmp_path, window=make_window(True))
+    stream_changes(session, events, "twice", tmp_path, window=make_window(True))
+    expected = expect([*batches, after], "multigraph", True)[-1].answers["twice"]
+    assert sum_changes(tmp_path / "out", 1) == expected
 
 
 @pytest.mark.parametrize("is_kept", [True, False] if SOAK else [True])

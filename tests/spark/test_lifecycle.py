@@ -122,6 +122,23 @@ def test_a_sink_stops_its_pipeline(session, tmp_path):
     assert read_sink(tmp_path / "out")
 
 
+@pytest.mark.parametrize("partitions", [None, 2])
+def test_a_callback_exits(session, tmp_path, partitions):
+    """Spark waits for an answer, which it would never get."""
+
+    def exit_soon(*_: Any) -> None:
+        raise SystemExit("that is all")
+
+    stream = read_stream(session, write_all(tmp_path / "in", draw_batches(3, 2)))
+    options: Any = {"checkpoint": tmp_path / "state", "partitions": partitions, "views": False}
+    with start(stream, QUERY, **options, trigger=NOW, sinks={"path": exit_soon}) as pipeline:
+        with pytest.raises(BatchFailed, match="batch 0: that is all"):
+            run_within(pipeline.wait)
+        run_within(pipeline.stop)
+    with start(stream, QUERY, **options, trigger=NOW, on_progress=exit_soon) as pipeline:
+        run_within(pipeline.wait)
+
+
 def test_a_failing_source_is_reported_in_its_own_words(session, tmp_path):
     """And not in those of the query plan."""
     from pyspark.sql import functions

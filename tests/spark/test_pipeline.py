@@ -269,6 +269,12 @@ def test_views_show_the_newest_answers_and_held_ones(session, tmp_path):
         pipeline.release("noon")
         with pytest.raises(Exception, match="noon"):
             pipeline.table("edges", as_of="noon").count()
+        name = str(pipeline.hold("older"))  # digits, and the number of a held epoch
+        write_batch(folder, 2, [Event(0, "+", (EX(5), EX("p"), EX(6)))])
+        pipeline.process_all()
+        assert pipeline.hold(name) > int(name)
+        assert session.table(f"edges_as_of_{name}").count() == 3
+        assert pipeline.table("edges", as_of=int(name)).count() == 2
         assert pipeline.engine.metrics()["queries"] == 1
     assert not session.catalog.tableExists("edges")
 
@@ -363,6 +369,9 @@ def test_what_is_refused_before_anything_starts(session, tmp_path):
     refuse(InputError, "maps 'subjekt'", columns={"subjekt": "subject"})
     refuse(QueryError, "line 1", queries={"bad": "SELECT ?x { ?x"})
     refuse(StateError, "no text", queries={"bad": {"root": "x"}})
+    refuse(TypeError, "queries maps names to texts, .* not str", queries=QUERIES["path"])
+    refuse(TypeError, "a query is a str, not int", queries={"bad": 5})
+    refuse(TypeError, "a number of engines, not '2'", partitions="2")
     refuse(
         ValueError, "sinks has 'none', which is not one of the queries", sinks={"none": tmp_path}
     )
@@ -382,6 +391,14 @@ def test_what_is_refused_before_anything_starts(session, tmp_path):
         pipeline.wait()
     other = {**QUERIES, "path": QUERIES["twice"]}
     refuse(StateError, "another query 'path'", queries=other)
+    for option, value in {"keep": ["count"], "root": "?y", "window": make_window(True)}.items():
+        other = {**QUERIES, "path": {"text": QUERIES["path"], option: value}}
+        refuse(StateError, f"'path' of the checkpoint has {option} .*, not ", queries=other)
+    other = {**QUERIES, "path": {"text": QUERIES["path"], "keeps": ["count"]}}
+    refuse(StateError, "unknown option 'keeps'", queries=other)
+    same = {**QUERIES, "path": {"text": QUERIES["path"], "keep": []}}
+    with start(stream, same, checkpoint=state, trigger=NOW, views=False) as pipeline:
+        pipeline.wait()
 
 
 def test_a_checkpoint_that_is_not_the_engines(session, tmp_path):

@@ -15,7 +15,7 @@ from triegs.cli.serve import ServeRequest
 from triegs.durations import read_duration
 from triegs.engine import Engine
 from triegs.errors import BadOption, QueryError
-from triegs.names import BASE
+from triegs.names import BASE, add_base
 from triegs.reason.model import RuleSet
 from triegs.server import demo
 from triegs.server.main import listen, serve
@@ -38,6 +38,7 @@ def run_serve(request: ServeRequest) -> None:
         if request.state is not None:
             raise typer.BadParameter("is in memory; leave out --state", param_hint="--demo")
         prefixes = {**demo.WORKLOAD.prefixes, **prefixes}
+    prefixes = add_base(request.base or BASE, prefixes)
     queries = read_queries(request.queries or [], prefixes)
     window = read_window(request.window, request.slide)
     rules = read_rule_files(request.rules or (), prefixes)

@@ -33,7 +33,7 @@ from triegs.engine.warmth import warm_up, warm_up_workers
 from triegs.errors import BadOption, StateError
 from triegs.events import open_input
 from triegs.mode import Mode
-from triegs.names import BASE, check_base
+from triegs.names import BASE, add_base, check_base
 from triegs.options import (
     MODES,
     SCHEDULERS,
@@ -41,7 +41,6 @@ from triegs.options import (
     ModeName,
     SchedulerName,
     check_number,
-    check_prefixes,
     check_text,
     check_word,
     check_workers,
@@ -128,8 +127,7 @@ class Engine(Aggregating, RuleKeeping, Sliding, Uncopied):
         limit = None if memory_limit is None else read_size(memory_limit, "memory_limit")
         check_number("retain_epochs", retain_epochs)
         check_event_time(event_time)
-        wanted = read_rules(rules, prefixes)
-        check_prefixes(prefixes or {})
+        wanted = read_rules(rules, add_base(base, prefixes))
         if not isinstance(mode, Mode):
             check_word("mode", mode, MODES)
         warm_up(partial(call_everything, Engine, open_input))
@@ -199,7 +197,8 @@ class Engine(Aggregating, RuleKeeping, Sliding, Uncopied):
         if checkpoint_bytes is not None:
             size = read_size(checkpoint_bytes, "checkpoint_bytes")
         given = Settings(None if mode is None else Mode(mode).value, window, event_time)
-        rules = read_rules(options.pop("rules", None), options.get("prefixes"))
+        known = add_base(options.get("base", BASE), options.get("prefixes"))
+        rules = read_rules(options.pop("rules", None), known)
         opened = cls._open(Path(directory), given, DiskFiles(), sync, size, **options)
         return opened._agree_rules(rules)
 

@@ -15,6 +15,7 @@ from triegs.reasons import Reason, Why
 
 LONGEST_WRITTEN = 65_536  # characters of a record in the quarantine file
 LONGEST_SHOWN = 200  # and in a message
+MOST_FAULTS = 10  # that a report has
 
 
 class Fault(NamedTuple):
@@ -31,9 +32,9 @@ class InputReport:
     """Counts of an input so far.
 
     Of ``read`` records, ``events`` were delivered; the others are counted by reason in
-    ``quarantined``, and ``first_fault`` is the first of them. ``files`` lists the opened files in
-    order, ``broken`` those that could not be read to their end, with the reason, and ``skipped``
-    the directory entries of unknown formats.
+    ``quarantined``, and ``first_faults`` are the first ten of them. ``files`` lists the opened
+    files in order, ``broken`` those that could not be read to their end, with the reason, and
+    ``skipped`` the directory entries of unknown formats.
 
     >>> InputReport().as_dict()["read"]
     0
@@ -45,7 +46,11 @@ class InputReport:
     files: list[str] = field(default_factory=list)
     broken: list[tuple[str, str]] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
-    first_fault: Fault | None = None
+    first_faults: list[Fault] = field(default_factory=list)
+
+    @property
+    def first_fault(self) -> Fault | None:
+        return self.first_faults[0] if self.first_faults else None
 
     @property
     def has_failed(self) -> bool:
@@ -95,10 +100,9 @@ class Quarantine(Closing):
             raise InputError(f"{file}, line {line}: {text}", file=file, line=line)
         self._report.read += 1
         self._report.quarantined[reason] += 1
-        if self._report.first_fault is None:
-            self._report.first_fault = Fault(
-                file, line, text, shorten_record(record, LONGEST_SHOWN)
-            )
+        if len(self._report.first_faults) < MOST_FAULTS:
+            fault = Fault(file, line, text, shorten_record(record, LONGEST_SHOWN))
+            self._report.first_faults.append(fault)
         if self.already_written:
             self.already_written -= 1
             return

@@ -19,7 +19,7 @@ from triegs.engine import Engine, warn_about
 from triegs.engine.epochs import UpdateOptions
 from triegs.engine.event_time import PushOptions
 from triegs.engine.report import Report
-from triegs.errors import BadOption, StateError, WindowError
+from triegs.errors import BadOption, StateError
 from triegs.events.load import list_statements
 from triegs.lanes.balance import LEAST_GAIN, Move, choose_lane, plan_moves, split_cost
 from triegs.lanes.controller import Controller
@@ -30,12 +30,11 @@ from triegs.lanes.mirrors import Mirrors
 from triegs.lanes.schedule import Form
 from triegs.lanes.snapshots import LanesSnapshot
 from triegs.lanes.together import Lane, Together
-from triegs.maintain.kernels.judging import NO_TIME
 from triegs.mode import Mode
 from triegs.options import KeepName, ModeName, check_text, check_word
 from triegs.placement import PlacementName, count_cpus, plan_placement
 from triegs.sparql.window import EVERY, Window, read_span
-from triegs.windows.encoding import read_time
+from triegs.windows.encoding import read_watermark
 from triegs.windows.outcomes import Published, Pushed
 from triegs.windows.windows import Windows
 
@@ -381,9 +380,7 @@ class Lanes(Uncopied):
                 self._together.align()
 
     def _slide(self, to: Any, stream: str | None, close: bool) -> Iterator[Published]:
-        time = None if to is None else read_time(to)
-        if time == NO_TIME:
-            raise WindowError(f"a watermark must be a time, not {to!r}")
+        time = read_watermark(to)
         with self._update():
             with self._aligning():
                 self._mirrors.follow()

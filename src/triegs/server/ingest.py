@@ -218,10 +218,10 @@ def read_events(
     if report.broken:
         raise Problem(400, "unreadable events", f"the request: {report.broken[0][1]}")
     quarantined = sum(report.quarantined.values())
-    problems = []
-    if report.first_fault is not None:
-        fault = report.first_fault
-        problems.append({"line": fault.line, "reason": str(fault.reason), "record": fault.record})
+    problems = [
+        {"line": fault.line, "reason": str(fault.reason), "record": fault.record}
+        for fault in report.first_faults
+    ]
     if quarantined and not batches:
         reasons = ", ".join(f"{reason} {count}" for reason, count in report.quarantined.items())
         raise Problem(

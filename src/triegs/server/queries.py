@@ -94,7 +94,9 @@ def list_endpoints(service: Service) -> list[Endpoint]:
         window = None
         if (width := given.get("window")) is not None:
             window = Window(width, given.get("slide"))
-        await service.run(parse, text, service.prefixes)  # refuses most before the updater waits
+        root = given.get("root")
+        # Refuses most before the updater waits.
+        parsed = await service.run(parse, text, service.prefixes)
 
         def register(engine: Engine) -> tuple[StandingQuery, int]:
             before = engine.queries.get(name)
@@ -107,9 +109,11 @@ def list_endpoints(service: Service) -> list[Endpoint]:
                         409, "the name is taken", "a query with another text has it; "
                         "add replace=true to replace it",
                     )  # fmt: skip
+                # A query that cannot be registered does not end the one it would replace.
+                resolved, _ = engine._windows.resolve(parsed, window)
+                compile_query(resolved, root=root, keep=keep)
                 before.close()
             kept = cast("list[KeepName]", keep)
-            root = given.get("root")
             made = engine.register(text, name, root=root, keep=kept, window=window)
             return made, 201 if before is None else 200
 

@@ -71,7 +71,7 @@ class Handle(Closing, ABC):
             self._taker = get_ident()
             try:
                 self._take_batch(frame, batch)
-            except Exception as problem:
+            except BaseException as problem:  # Spark would wait forever if a sink calls sys.exit
                 self.failure = BatchFailed(f"batch {batch}: {explain(problem)}")
                 raise self.failure from problem
             finally:

@@ -124,7 +124,7 @@ def start(
     require_columns(session, events.columns, found.values())
     check_kinds(events.schema, found)
     root, shown = choose_base(map, base, terms)
-    asked = {each: _read_query(each, given) for each, given in queries.items()}
+    asked = _read_queries(queries)
     wanted = {
         each: [replace(sink, base=shown) for sink in several]
         for each, several in list_sinks(sinks, asked).items()
@@ -166,8 +166,15 @@ def _make_partitioned(request: PipelineRequest, options: Mapping[str, Any]) -> P
     return replace(request, mode=mode, prefixes=prefixes, rules=rules)
 
 
+def _read_queries(given: Any) -> dict[str, dict[str, Any]]:
+    if not isinstance(given, Mapping):
+        kind = type(given).__name__
+        raise TypeError(f"queries maps names to texts, such as {{'all': 'SELECT …'}}, not {kind}")
+    return {name: _read_query(name, each) for name, each in given.items()}
+
+
 def _read_query(name: str, given: str | Mapping[str, Any]) -> dict[str, Any]:
-    found = {"text": given} if isinstance(given, str) else dict(given)
+    found = dict(given) if isinstance(given, Mapping) else {"text": given}
     if "text" not in found:
         raise StateError(f"the query {name!r} has no text")
     return found

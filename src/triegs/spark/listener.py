@@ -51,7 +51,7 @@ def make_listener(
                     messages.info("%s", write_figures(figures))
                 else:
                     report(figures)
-            except Exception:  # a failing callback must not stop the stream
+            except BaseException:  # a failing callback must not stop the stream
                 messages.exception("on_progress failed")
 
         def onQueryTerminated(self, event: Any) -> None:  # noqa: N802

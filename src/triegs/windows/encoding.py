@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from triegs.errors import InvalidUpdate
+from triegs.errors import InvalidUpdate, WindowError
 from triegs.events import times as reading
 from triegs.events.context import TERMS
 from triegs.events.event_columns import show_cell
@@ -57,6 +57,19 @@ def read_time(value: object) -> int:
         return value
     time, state = reading.read_time(value)
     return time if state == reading.GOOD else NO_TIME
+
+
+def read_watermark(to: object) -> int | None:
+    """The time to which a watermark moves; None for that of the events.
+
+    >>> read_watermark("soon")
+    Traceback (most recent call last):
+    triegs.errors.WindowError: a watermark must be a time, not 'soon'
+    """
+    time = None if to is None else read_time(to)
+    if time == NO_TIME:
+        raise WindowError(f"a watermark must be a time, not {to!r}")
+    return time
 
 
 def encode_events(words: Dictionary, identities: Dictionary, events: Any) -> Events:

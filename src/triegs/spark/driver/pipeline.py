@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from time import time
 from typing import Any
 
+from triegs.durable.source import QuerySource
 from triegs.engine import Engine
+from triegs.engine.standing_query import StandingQuery
 from triegs.errors import InputError, StateError
 from triegs.spark.checks import require_changes, require_heads
 from triegs.spark.driver import snapshot_reader
@@ -114,6 +116,19 @@ def _register(engine: Engine, queries: Mapping[str, Mapping[str, Any]]) -> None:
                 f"the checkpoint has another query {name!r}; give the new one a different name, "
                 "or start once without this one, which closes it"
             )
+        else:
+            _require_same(known, read_source(name, given, None), given)
+
+
+def _require_same(known: StandingQuery, given: QuerySource, options: Iterable[str]) -> None:
+    """A query that continues has the options that it is given again."""
+    for option in sorted(options):
+        stored, now = getattr(known._source, option), getattr(given, option)
+        if stored != now:
+            raise StateError(
+                f"the query {known.name!r} of the checkpoint has {option} {stored}, not {now}; "
+                "give the new one a different name, or start once without this one, which closes it"
+            )
 
 
 def name_view(query: str, as_of: str | None) -> str:
@@ -168,7 +183,7 @@ class Pipeline(Handle):
             }
         )
         if as_of is not None:
-            reader = reader.option(snapshot_reader.AS_OF, str(as_of))
+            reader = reader.option(snapshot_reader.AS_OF, json.dumps(as_of))
         return reader.load()
 
     def hold(self, name: str) -> int:

@@ -6,6 +6,7 @@ Spark query may show different epochs.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import IO, TYPE_CHECKING, Any
@@ -42,13 +43,11 @@ class SnapshotRequest(InputPartition):  # type: ignore[misc]
     def __init__(self, options: Mapping[str, str]) -> None:
         self._server = options[ADDRESS], options[SECRET]
         self._query = options[QUERY]
-        self._as_of = options.get(AS_OF)
+        #: As JSON: a number is an epoch, and a name may consist of digits.
+        self._as_of: int | str | None = json.loads(options.get(AS_OF, "null"))
 
     def send(self, what: str) -> AbstractContextManager[tuple[dict[str, Any], IO[bytes]]]:
-        as_of: int | str | None = self._as_of
-        if self._as_of is not None and self._as_of.isdecimal():
-            as_of = int(self._as_of)
-        return send_request(*self._server, do=what, query=self._query, as_of=as_of)
+        return send_request(*self._server, do=what, query=self._query, as_of=self._as_of)
 
 
 class SnapshotReader(DataSourceReader):  # type: ignore[misc]

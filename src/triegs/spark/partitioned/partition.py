@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from triegs.errors import MultiplicityOverflow
+from triegs.errors import MultiplicityOverflow, StateError
 from triegs.mode import Mode
 from triegs.partition.layout import Layout
 from triegs.read.partials import diff_partials, is_partial, read_partials
@@ -87,7 +87,21 @@ class Partition:
             if job.seeds is not None:
                 mark = None if job.newest is None else job.newest - job.event_time.lateness
                 load_seed(self.engine, Path(job.seeds), number, job.stream, mark)
+        else:
+            self._require_same()
         self.build_seconds = perf_counter() - begun
+
+    def _require_same(self) -> None:
+        """The state is that of the queries of the job."""
+        wanted = self.job.list_sources(self.number)
+        stored = [query._source for query in self.engine.queries.values()]
+        given = {(each.name, each.text, each.window) for each in wanted}
+        if given != {(each.name, each.text, each.window) for each in stored}:
+            self.close()
+            raise StateError(
+                "the checkpoint was made with different queries; pass the original queries, or "
+                "start with a new checkpoint"
+            )
 
     def take(
         self, batches: Iterable[EncodedBatch], newest: int | None, initial: Iterable[str] = ()
