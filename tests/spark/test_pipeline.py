@@ -389,14 +389,14 @@ def test_what_is_refused_before_anything_starts(session, tmp_path):
     with start(stream, QUERIES, checkpoint=state, trigger=NOW, views=False) as pipeline:
         refuse(DirectoryInUse, "is open", views=False)
         pipeline.wait()
-    other = {**QUERIES, "path": QUERIES["twice"]}
+    other: dict[str, Any] = {**QUERIES, "path": QUERIES["twice"]}
     refuse(StateError, "another query 'path'", queries=other)
     for option, value in {"keep": ["count"], "root": "?y", "window": make_window(True)}.items():
         other = {**QUERIES, "path": {"text": QUERIES["path"], option: value}}
         refuse(StateError, f"'path' of the checkpoint has {option} .*, not ", queries=other)
     other = {**QUERIES, "path": {"text": QUERIES["path"], "keeps": ["count"]}}
     refuse(StateError, "unknown option 'keeps'", queries=other)
-    same = {**QUERIES, "path": {"text": QUERIES["path"], "keep": []}}
+    same: dict[str, Any] = {**QUERIES, "path": {"text": QUERIES["path"], "keep": []}}
     with start(stream, same, checkpoint=state, trigger=NOW, views=False) as pipeline:
         pipeline.wait()
 
