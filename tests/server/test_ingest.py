@@ -304,6 +304,24 @@ def test_a_bad_watermark_is_refused(client, body):
     assert client.post("/watermark", content=body).status_code == 400
 
 
+def test_a_watermark_that_would_publish_for_minutes_is_refused(start: Start):
+    engine = Engine(prefixes=PREFIXES, window=Window("10s", slide="5s"))
+    client = start(engine)
+    engine.register("SELECT ?x { ?x :p ?y }", "all")
+    far = {"to": "9999-12-31T00:00:01Z"}
+    assert client.post("/watermark", json=far | {"stream": None}).json()["published"] == 0
+    engine = Engine(prefixes=PREFIXES, window=Window("10s", slide="5s"))
+    client = start(engine)
+    engine.register("SELECT ?x { ?x :p ?y }", "all")
+    body = b"time,subject,predicate,object\n1000,<http://ex/a>,<http://ex/p>,<http://ex/b>\n"
+    client.post("/events?timed=true", content=body, headers={"Content-Type": "text/csv"})
+    refused = client.post("/watermark", json=far)
+    assert refused.status_code == 400
+    assert refused.json()["title"] == "watermark too far ahead"
+    assert "50,680,442,880 slides; at most 1,000,000" in refused.json()["detail"]
+    assert client.post("/watermark", json={"to": 10_000}).json()["published"] == 2
+
+
 def test_a_stopped_server_takes_no_events(start: Start):
     client = start(settings=QUICK)
     client.service._updater.close()

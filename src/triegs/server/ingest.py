@@ -10,6 +10,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from triegs.engine import Engine
 from triegs.events import open_input
 from triegs.events.mapping.rows import count_rows
 from triegs.server.bodies import read_body, refuse_size, unpack_body
@@ -29,6 +30,8 @@ from triegs.server.parameters import Parameters
 from triegs.server.problems import Problem
 from triegs.server.service import Service
 from triegs.server.work import EventBatch, Outcome
+from triegs.windows.encoding import read_time
+from triegs.windows.outcomes import Published
 
 #: The readers of `triegs.events` by media type.
 FORMATS = {
@@ -74,6 +77,8 @@ WATERMARK = {
     "additionalProperties": False,
 }  # fmt: skip
 LONGEST_KEY = 200
+#: Of one watermark. A million take some tens of seconds, in which nothing else is published.
+MOST_SLIDES = 1_000_000
 LONGEST_MAP = 8_192  # characters of all templates, which each row repeats
 #: Rows that are read at once, before their size is known.
 BATCH_ROWS = 1 << 14
@@ -122,7 +127,13 @@ def list_endpoints(service: Service) -> list[Endpoint]:
         to, stream = read_watermark(body)
         before = service.engine.epoch
         options = {} if stream is None else {"stream": stream}
-        slides = await service.call(lambda engine: engine.advance(to, **options))
+
+        def advance(engine: Engine) -> list[Published]:
+            if to is not None:
+                refuse_slides(engine._windows.publisher.count_slides(read_time(to)))
+            return engine.advance(to, **options)
+
+        slides = await service.call(advance)
         shown = [{"epoch": each.epoch, "time": each.time} for each in slides[-100:]]
         refused = sum(len(each.refused) for each in slides)
         epoch = slides[-1].epoch if slides else before
@@ -262,6 +273,15 @@ def read_watermark(body: bytes) -> tuple[int | str | None, str | None]:
             400, "invalid watermark", "to is milliseconds or a date and time, stream a name"
         )
     return to, stream
+
+
+def refuse_slides(count: int) -> None:
+    """Refuse a watermark that would publish for minutes: it cannot be interrupted or taken back."""
+    if count > MOST_SLIDES:
+        raise Problem(
+            400, "watermark too far ahead", f"it would publish {count:,} slides; at most "
+            f"{MOST_SLIDES:,} at a time are possible",
+        )  # fmt: skip
 
 
 def answer_nothing(service: Service, batch: EventBatch) -> Response:

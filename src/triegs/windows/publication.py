@@ -107,6 +107,18 @@ class SlidePublisher:
         while (due := self._find_due()) is not None:
             yield self._follow(due, pauses=True)
 
+    def count_slides(self, to: int) -> int:
+        """How many slides this watermark would make due, at most: some may be of the same time.
+        Those of windows without a period are not counted.
+        """
+        found = 0
+        for stream in self._streams.values():
+            for cursor in stream.cursors:
+                first, period = _find_due_time(cursor, stream), cursor.window.slide
+                if first is not None and period is not None and first <= to:
+                    found += (to - first) // period + 1
+        return found
+
     def judge_due(self) -> None:
         """Judge the events of the next due slide, as publishing it would. So an engine that failed
         to publish the slide and one that did not try have the same state.
@@ -203,9 +215,7 @@ class SlidePublisher:
         due: list[tuple[int, int, WindowCursor, Stream]] = []
         for stream in self._streams.values():
             for cursor in stream.cursors:
-                next_time = cursor.due
-                if next_time is None:
-                    next_time = _find_next(cursor, stream)
+                next_time = _find_due_time(cursor, stream)
                 if next_time is not None and next_time <= watermark:
                     due.append((next_time, 0 if cursor.is_by_event else 1, cursor, stream))
         if not due:
@@ -298,8 +308,10 @@ class SlidePublisher:
         return found
 
 
-def _find_next(cursor: WindowCursor, stream: Stream) -> int | None:
-    """The time of a window's next slide, if its last one does not tell."""
+def _find_due_time(cursor: WindowCursor, stream: Stream) -> int | None:
+    """The time of a window's next slide; None while that is unknown."""
+    if cursor.due is not None:
+        return cursor.due
     if cursor.is_by_event and stream.unshown is not None:
         return stream.unshown
     if cursor.is_driven:
