@@ -15,7 +15,7 @@ import pytest
 from tests.durable.disk import Crash, Fault, PowerDisk
 from tests.durable.play import look
 
-from triegs import Engine, LogFailed, MemoryLimitReached, Window
+from triegs import Engine, LogFailed, MemoryLimitReached, Window, WindowError
 from triegs.durable import opening
 from triegs.maintain.at_once import IMPOSSIBLE
 from triegs.windows.publication import SlidePublisher
@@ -313,3 +313,15 @@ def test_a_process_that_is_killed_between_two_slides(tmp_path, monkeypatch):
                 25, [17, 22],
             )  # fmt: skip
         assert engine.advance() == []
+
+
+@pytest.mark.parametrize("to", ["soon", "", -(2**63)])
+def test_a_watermark_that_is_no_time_is_not_recorded(to):
+    disk = PowerDisk()
+    with begin(disk) as engine:
+        for move in (engine.advance, lambda to: list(engine.each_slide(to=to))):
+            with pytest.raises(WindowError, match="a watermark must be a time, not"):
+                move(to)
+        assert [each.time for each in engine.advance(to=10)] == [5, 10]
+    with open_on(disk) as engine:
+        assert [each.time for each in engine.advance(to=25)] == [15, 20, 25]

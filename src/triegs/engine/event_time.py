@@ -12,7 +12,7 @@ from triegs.durable.journal import Kind
 from triegs.engine.state import FEW_TERMS, EngineState
 from triegs.errors import LogFailed
 from triegs.sparql.window import EVERY, name_stream
-from triegs.windows.encoding import Events, read_time
+from triegs.windows.encoding import Events, read_watermark
 from triegs.windows.outcomes import Published, Pushed
 from triegs.windows.rows import RowReading, read_rows
 
@@ -102,7 +102,7 @@ class TimedEvents:
             if state.journal is None:
                 windows.move_watermark(to, stream, close)
             else:
-                time = to if to is None else read_time(to)
+                time = read_watermark(to)
                 with state.record(Kind.ADVANCE, to=time, stream=stream, end=close):
                     windows.move_watermark(to, stream, close)
             begin, record = state.store.newest.number, self._last_record
@@ -141,7 +141,7 @@ class TimedEvents:
         windows = state.windows
         problems: list[Exception] = []
         try:
-            time = to if to is None else read_time(to)
+            time = read_watermark(to)
             with state.record(Kind.MOVE, to=time, stream=stream, end=close):
                 windows.move_watermark(to, stream, close)
             slides = windows.publish_due(lambda time: state.record(Kind.SLIDE, time=time))

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from triegs.errors import InvalidUpdate
+from triegs.errors import InvalidUpdate, WindowError
 from triegs.events import times as reading
 from triegs.events.context import TERMS
 from triegs.events.event_columns import show_cell
@@ -57,6 +57,14 @@ def read_time(value: object) -> int:
         return value
     time, state = reading.read_time(value)
     return time if state == reading.GOOD else NO_TIME
+
+
+def read_watermark(value: object) -> int | None:
+    """The time of a watermark, None if none is given; `WindowError` for anything else."""
+    time = None if value is None else read_time(value)
+    if time == NO_TIME:
+        raise WindowError(f"a watermark must be a time, not {value!r}")
+    return time
 
 
 def encode_events(words: Dictionary, identities: Dictionary, events: Any) -> Events:

@@ -16,9 +16,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from triegs.errors import StateError, WindowError
+from triegs.errors import StateError
 from triegs.jit.words import Words
-from triegs.maintain.kernels.judging import NO_TIME, SAME_ROW
+from triegs.maintain.kernels.judging import SAME_ROW
 from triegs.maintain.label_graphs import LabelGraphs
 from triegs.maintain.preparing import Preparing, finish
 from triegs.maintain.standing import Epoch, Refused
@@ -30,7 +30,7 @@ from triegs.store.packed import PackedStore
 from triegs.terms.dictionary import Dictionary
 from triegs.windows.at_once import SlideCore
 from triegs.windows.emission import Emission, EmitOptions, Emitter, Emitters
-from triegs.windows.encoding import NO_ID, Events, encode_events, read_time
+from triegs.windows.encoding import NO_ID, Events, encode_events, read_watermark
 from triegs.windows.few_events import FewEvents
 from triegs.windows.outcomes import EventCounts, Published, Pushed
 from triegs.windows.publication import Record, SlideClock, SlidePublisher, record_nothing
@@ -238,9 +238,7 @@ class Windows:
     def move_watermark(self, to: Any, name: str | None, is_end: bool) -> None:
         """Move the watermark of one stream or of all; at the end, expect no more events."""
         streams = self._find_streams(name)
-        time = None if to is None else read_time(to)
-        if time == NO_TIME:
-            raise WindowError(f"a watermark must be a time, not {to!r}")
+        time = read_watermark(to)
         self.watermarks.move_streams(streams, time, is_end)
         if self.usage.has_unused:
             self.usage.drop_unused()
