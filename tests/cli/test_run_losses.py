@@ -191,6 +191,12 @@ def test_rows_of_tables_are_rows(tmp_path: Path) -> None:
     assert f"first: {path}, row 2: " in run("-i", str(path), "--map", "{from} :p {to}").stderr
 
 
+def test_a_given_time_unit_is_not_advised(tmp_path: Path) -> None:
+    path = write(tmp_path, HEAD + row("soon"))
+    assert "try: --time-unit s" in run("-i", path, code=1).stderr
+    assert "try: --time-unit" not in run("-i", path, "--time-unit", "s", code=1).stderr
+
+
 def test_another_encoding_is_advised(tmp_path: Path) -> None:
     path = tmp_path / "events.csv"
     path.write_bytes(b"from,to\nJos\xe9,Bob\nAnn,Bob\n")

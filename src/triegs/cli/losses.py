@@ -129,10 +129,9 @@ def advise_fault(request: Request, fault: Fault, file_format: str) -> list[str]:
     if kind in (Reason.BAD_TIME, Reason.NO_TIME):
         if file_format in WITH_GRAPHS:
             return ["--graph-time IRI to name the property with the time of a graph"]
-        return [
-            "--columns time=NAME if the times are in another column",
-            "--time-unit s (or us, ns) if times are not in milliseconds",
-        ]
+        unit = "--time-unit s (or us, ns) if times are not in milliseconds"
+        column = "--columns time=NAME if the times are in another column"
+        return [column] if request.time_unit else [column, unit]
     if kind is Reason.BAD_OP:
         return ["--columns op=NAME if the signs + and - are in another column"]
     if kind in (Reason.NO_SUBJECT, Reason.NO_PREDICATE, Reason.NO_OBJECT):
