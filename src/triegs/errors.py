@@ -206,16 +206,23 @@ class InputError(TriegsError):
     """An input that cannot be read, or in strict mode its first malformed record.
 
     ``file`` and ``line`` (from 1) locate it, if known. If a required column is missing,
-    ``columns`` lists those of the table.
+    ``columns`` lists those of the table. ``option`` names an option that does not apply.
     """
 
     def __init__(
-        self, message: str, *, file: str = "", line: int = 0, columns: tuple[str, ...] = ()
+        self,
+        message: str,
+        *,
+        file: str = "",
+        line: int = 0,
+        columns: tuple[str, ...] = (),
+        option: str = "",
     ) -> None:
         super().__init__(message)
         self.file = file
         self.line = line
         self.columns = columns
+        self.option = option
 
 
 class MappingError(InputError):

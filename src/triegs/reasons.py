@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any
 
@@ -67,6 +68,16 @@ class Why(str):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Why, (self.kind, self.detail)
+
+
+def list_names(names: Iterable[str]) -> str:
+    r"""Names for a message: on one line, and not all of them if they are long.
+
+    >>> list_names(["a", "b\n"]), list_names([])
+    ('a, b\\n', 'none')
+    """
+    shown = ", ".join(name if name.isprintable() else ascii(name)[1:-1] for name in names)
+    return (shown if len(shown) <= 1000 else shown[:1000] + "…") or "none"
 
 
 def shorten(value: object) -> str:

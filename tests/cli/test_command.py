@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from tests.forks import Command, start_command
 
+EVENTS = Path(__file__).parents[2] / "docs" / "examples" / "replies.csv"
 QUERY = "SELECT ?a ?b { ?a <http://example.org/knows> ?b }"
 
 
@@ -122,6 +123,27 @@ def test_closed_pipe_is_quiet(arguments: list[str]) -> None:
         os.close(writing)
         _, message = process.communicate(timeout=60)
     assert (process.returncode, message) == (0, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full device")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", QUERY, "--input", str(EVENTS), "--format", "csv"],
+        ["explain", "--text", QUERY],
+        ["generate", "--list"],
+        ["--version"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_no_room_for_results_is_a_failure(arguments: list[str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [*start_command(), *arguments],
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=60,
+        )  # fmt: skip
+    said = "error: cannot write the results: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, said)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal")

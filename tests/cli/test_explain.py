@@ -151,11 +151,18 @@ def test_file_that_is_no_text(tmp_path: Path) -> None:
     assert "not UTF-8" in done.stderr
 
 
+def test_standard_input_that_is_no_text() -> None:
+    done = CliRunner().invoke(app, ["explain", "-"], input=b"SELECT \xff")
+    assert done.exit_code == 1
+    assert done.stderr == "error: standard input is not UTF-8 text (byte 7)\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         ([], "give a query file or text"),
-        (["-", "--text", SHORT], "give a query file or text"),
+        (["-", "--text", SHORT], "give a query file or text, or --text, not both"),
+        ([""], "cannot read ''"),
         (["missing.rq"], "No such file"),
         ([str(GOLDEN)], "cannot read"),
         (["--text", SHORT, "--root", "b"], "choices: a, c"),
@@ -166,6 +173,10 @@ def test_file_that_is_no_text(tmp_path: Path) -> None:
         (["--text", SHORT, "--partitions", "2", "--format", "svg"], "text and json"),
         (["--text", SHORT, "--sample", "a.csv"], "requires --partitions"),
         (["--text", SHORT, "--partitions", "2", "--sample", "gone.csv"], "gone.csv"),
+        (["--text", SHORT, "--partitions", "2", "--root", "a"], "not supported with --partitions"),
+        (["--text", SHORT, "--partitions", "2", "--all-plans"], "not supported with --partitions"),
+        (["--rules", "rdfs", "--keep", "count"], "not supported with --rules"),
+        (["--rules", "rdfs", "--sample", "a.csv"], "requires --partitions"),
         (["--text", SHORT, "--nonsense"], "--nonsense"),
     ],
     ids=lambda part: "" if isinstance(part, list) else part,

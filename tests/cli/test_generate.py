@@ -170,6 +170,10 @@ def test_inserts_only() -> None:
         (["path3", "--static", "s.nt"], "has no static facts"),
         (["path3", "--format", "arrow", "--compression", "gzip"], "arrow files support zstd"),
         (["path3", "--output", "events.txt"], "unknown extension of"),
+        (["path3", "-o", "a.csv.gz", "--compression", "zstd"], "the extension .gz means gzip"),
+        (["path3", "--start", 10**18], "in the years 1 to 9999"),
+        (["path3", "--disorder", 10**20], "in the years 1 to 9999"),
+        (["path3", "-n", 10, "--rate", 1e-13], "in the years 1 to 9999"),
     ],
 )
 def test_wrong_calls(
@@ -185,8 +189,23 @@ def test_wrong_calls(
 def test_an_unwritable_target_is_a_failure(tmp_path: Path) -> None:
     done = run("path3", "-n", 10, "-o", tmp_path / "no" / "events.csv")
     assert done.returncode == 1
-    assert done.stderr.decode().startswith("error: cannot write ")
+    assert done.stderr.decode().startswith(f"error: cannot write {tmp_path}/no/events.csv: ")
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="makes links and pipes")
+def test_links_and_pipes_are_written_to_and_not_replaced(tmp_path: Path) -> None:
+    wanted = run("path3", "-n", 10).stdout
+    link, real, pipe = tmp_path / "link.csv", tmp_path / "real.csv", tmp_path / "pipe.csv"
+    link.symlink_to(real)
+    assert run("path3", "-n", 10, "-o", link).returncode == 0
+    assert link.is_symlink()
+    assert real.read_bytes() == wanted
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
+        assert run("path3", "-n", 10, "-o", pipe).returncode == 0
+        assert reader.communicate(timeout=60)[0] == wanted
+    assert pipe.is_fifo()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="closes a pipe as a shell does")

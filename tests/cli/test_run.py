@@ -343,6 +343,17 @@ def test_rows_of_a_table(likes: str) -> None:
         (["--format", "odd"], "odd"),
         (["--every", "now"], "--every"),
         (["--batch", "0"], "--batch"),
+        (["--delimiter", ";;"], "Invalid value for --delimiter: "),
+        (["--encoding", "odd"], "Invalid value for --encoding: "),
+        (["--graph-time", "a:t"], "Invalid value for --graph-time: "),
+        (["--input-format", "odd"], "Invalid value for --input-format: "),
+        (["--columns", "odd=ts"], "Invalid value for --columns: unknown column"),
+        (["--columns", "time=ts,time=at"], "Invalid value for --columns: time is given twice"),
+        (["--window", "odd"], "Invalid value for --window: "),
+        (["--window", "10s", "--slide", "odd"], "Invalid value for --slide: "),
+        (["--window", "10s", "--lateness", "odd"], "Invalid value for --lateness: "),
+        (["--window", "10s", "--max-ahead", "odd"], "Invalid value for --max-ahead: "),
+        (["--window", "10s", "--idle-timeout", "odd"], "Invalid value for --idle-timeout: "),
     ],
 )
 def test_wrong_calls(arguments: list[str], message: str) -> None:
@@ -358,6 +369,12 @@ def test_wrong_calls(arguments: list[str], message: str) -> None:
 def test_no_room_for_results(timed: str) -> None:
     done = run(LIKES, "-i", timed, "--output", "/dev/full", "--format", "csv", code=1)
     assert done.stderr == "error: cannot write /dev/full: No space left on device\n"
+
+
+def test_a_dash_is_standard_output(likes: str, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(LIKES, "-i", likes, "--output", "-").stdout == run(LIKES, "-i", likes).stdout
+    assert not Path("-").exists()
 
 
 def test_an_input_is_not_written_over(timed: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -163,3 +165,84 @@ def test_an_output_with_an_unknown_ending(tmp_path: Path) -> None:
         assert not (tmp_path / name).exists()
     run("-i", path, "--output", str(tmp_path / "x.json"), "--format", "jsonl")
     run("-i", path, "--output", str(tmp_path / "answers"))
+
+
+@pytest.mark.parametrize("name", ["events.v1.nq", "events.trig"])
+def test_the_hint_for_graphs_without_times(tmp_path: Path, name: str) -> None:
+    quad = "<a:a> <a:p> <a:b> <a:g> .\n"
+    path = write(tmp_path, quad if name.endswith("nq") else "<a:g> { <a:a> <a:p> <a:b> }", name)
+    said = run("-i", path, "--graph-time", "http://ex/time", code=1).stderr
+    assert "try: --graph-time IRI" in said
+    assert "--columns" not in said
+
+
+def test_records_without_a_line_or_a_text(tmp_path: Path) -> None:
+    path = write(tmp_path, "@prefix : <a:> .\n:a :p\n", "events.ttl")
+    assert f"first: {path}, line 3\n    bad statement" in run("-i", path, code=1).stderr
+    path = write(tmp_path, "no XML", "events.rdf")
+    assert f"first: {path}\n    bad statement" in run("-i", path, code=1).stderr
+    path = write(tmp_path, "<a:a> <a:p> 5 .\n", "events.nt")
+    assert "--input-format" not in run("-i", path, code=1).stderr
+
+
+def test_rows_of_tables_are_rows(tmp_path: Path) -> None:
+    path = tmp_path / "events.parquet"
+    pq.write_table(pa.table({"from": ["a", None], "to": ["b", "c"]}), path)
+    assert f"first: {path}, row 2: " in run("-i", str(path), "--map", "{from} :p {to}").stderr
+
+
+def test_a_given_time_unit_is_not_advised(tmp_path: Path) -> None:
+    path = write(tmp_path, HEAD + row("soon"))
+    assert "try: --time-unit s" in run("-i", path, code=1).stderr
+    assert "try: --time-unit" not in run("-i", path, "--time-unit", "s", code=1).stderr
+
+
+def test_another_encoding_is_advised(tmp_path: Path) -> None:
+    path = tmp_path / "events.csv"
+    path.write_bytes(b"from,to\nJos\xe9,Bob\nAnn,Bob\n")
+    assert "try: --encoding latin-1" in run("-i", str(path), "--map", "{from} :p {to}").stderr
+
+
+def test_skipped_files_are_named(tmp_path: Path) -> None:
+    write(tmp_path, HEAD + row(5))
+    for name in ("notes.txt", "_SUCCESS", ".hidden"):
+        write(tmp_path, "", name)
+    (tmp_path / "more").mkdir()
+    said = run("-i", str(tmp_path)).stderr
+    assert said == (
+        f"skipped 2 entries of unknown format: {tmp_path / 'more'}, {tmp_path / 'notes.txt'}\n"
+    )
+
+
+def test_column_names_are_written_on_one_line(tmp_path: Path) -> None:
+    path = write(tmp_path, "\x1b[2Ja,b\n1,2\n")
+    said = run("-i", path, "--map", "{from} :p {to}", code=1).stderr
+    assert "its columns: \\x1b[2Ja, b" in said
+
+
+# What is read is not written over
+
+
+@pytest.mark.parametrize("option", ["--output", "--quarantine"])
+def test_what_is_read_is_not_written_over(tmp_path: Path, option: str) -> None:
+    text = HEAD + row(5)
+    folder = tmp_path / "in"
+    folder.mkdir()
+    events = write(folder, text)
+    query = write(tmp_path, QUERY, "query.rq")
+    static = write(tmp_path, "<a:a> <a:p> <a:b> .\n", "static.nt")
+    rules = write(tmp_path, "", "rules.dlog")
+    more = [f"again={query}", "--static", static, "--rules", rules, "--format", "jsonl"]
+    for given in (events, str(folder)):
+        for path in (events, query, static, rules):
+            before = Path(path).read_text()
+            said = run(*more, "-i", given, option, path, code=2).stderr
+            assert f"Invalid value for {option}: {path} is also an input" in " ".join(said.split())
+            assert Path(path).read_text() == before
+
+
+def test_results_and_quarantine_share_no_file(tmp_path: Path) -> None:
+    path, out = write(tmp_path, HEAD + row(5)), str(tmp_path / "out.csv")
+    said = run("-i", path, "--output", out, "--quarantine", out, code=2).stderr
+    assert "Invalid value for --quarantine: is also the file of --output" in said
+    run("-i", path, "--format", "csv", "--output", "/dev/null", "--quarantine", "/dev/null")

@@ -45,7 +45,14 @@ def test_nothing_is_overwritten(state, tmp_path):
     assert "perhaps from an interrupted copy" in " ".join(
         back_up(state, tmp_path / "other", code=2).stderr.split()
     )
-    assert "there is no engine" in back_up(tmp_path, tmp_path / "third", code=2).stderr
+    for source, said in (
+        (tmp_path, "there is no engine"),
+        (tmp_path / "gone", "is not there"),
+        (state / "engine.json", "is not a directory"),
+    ):
+        stderr = back_up(source, tmp_path / "third", code=2).stderr
+        assert "Invalid value for DIR: " in stderr
+        assert said in " ".join(stderr.split())
     assert not (tmp_path / "third").exists()
 
 

@@ -26,6 +26,8 @@ def run(*options: str) -> tuple[int, str]:
         (["--token-file", "missing"], "cannot read missing"),
         (["--epoch-every", "soon"], "not a duration"),
         (["--body-bytes", "1GB"], "must not exceed"),
+        (["--queue-bytes", "much"], "Invalid value for --queue-bytes: it must be a size"),
+        (["--memory-limit", "much"], "Invalid value for --memory-limit: it must be a size"),
         (["--config", "missing.toml"], "missing.toml"),
         (["--query", "SELECT ?x { ?x ?p"], "error"),
         (["--rules", "missing.dlog"], "missing.dlog is neither"),

@@ -10,8 +10,14 @@ from time import sleep
 from typing import Any
 
 import httpx2
+import pytest
 from tests.server.conftest import NDJSON, write_lines
 from tests.server.processes import serving
+
+from triegs import Engine, StateError
+from triegs.server.main import listen, serve
+from triegs.server.security import Access
+from triegs.server.service import Service
 
 SOAK = os.environ.get("TRIEGS_PROFILE") == "soak"
 KILLS = 30 if SOAK else 2
@@ -90,6 +96,19 @@ def test_a_killed_server_has_every_acknowledged_batch_once(tmp_path):
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(timeout=120) == 0
         assert '"message": "stopped"' in server.read_log()
+
+
+def test_a_second_signal_leaves_no_traceback(caplog):
+    engine = Engine()
+
+    async def stop_twice() -> None:
+        for _ in range(2):
+            signal.raise_signal(signal.SIGTERM)
+
+    serve(Service(engine), listen("127.0.0.1", 0), Access(), [stop_twice])
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+    with pytest.raises(StateError, match="closed"):
+        engine.apply([])
 
 
 def check_all(client: httpx2.Client, senders: list[KilledSender]) -> None:

@@ -129,7 +129,10 @@ def explain(
         ),
     ] = None,
 ) -> None:
-    """Show the plan of a query: class, guarantees, join tree, views, indexes; or of rules."""
+    """Show the plan of a query, or of rules.
+
+    The class of the query, what it guarantees, its join tree, views and indexes.
+    """
     with quiet_exit():
         from triegs.cli.explain_command import ExplainOptions, run_explain
 

@@ -51,6 +51,8 @@ def run_explain(options: ExplainOptions) -> str:
     given, text, prefixes, output, root, keep, all_plans, partitions, sample, rules = options
     if rules:
         return explain_rule_files(options)
+    if partitions is not None:
+        refuse_plan_options(options, "--partitions")
     if all_plans and output not in (Format.TEXT.value, Format.JSON.value):
         raise typer.BadParameter("--all-plans supports text and json", param_hint="--format")
     if sample is not None and partitions is None:
@@ -85,6 +87,9 @@ def explain_rule_files(options: ExplainOptions) -> str:
         raise typer.BadParameter(message, param_hint="--rules")
     if options.output not in (Format.TEXT.value, Format.JSON.value):
         raise typer.BadParameter("--rules supports text and json", param_hint="--format")
+    refuse_plan_options(options, "--rules")
+    if options.sample is not None and options.partitions is None:
+        raise typer.BadParameter("requires --partitions", param_hint="--sample")
     prefixes = read_prefixes(options.prefixes)
     rules = read_rule_files(options.rules, prefixes)
     if options.partitions is not None:
@@ -98,6 +103,14 @@ def explain_rule_files(options: ExplainOptions) -> str:
         plan = plan_rules(rules, data)
         return list_rule_partitions(plan, options.partitions, output, prefixes)
     return explain_rules(rules, Format(options.output), prefixes)
+
+
+def refuse_plan_options(options: ExplainOptions, other: str) -> None:
+    """Reject the options about one plan, which another option leaves no use for."""
+    given = {"--root": options.root, "--keep": options.keep, "--all-plans": options.all_plans}
+    for option, value in given.items():
+        if value:
+            raise typer.BadParameter(f"not supported with {other}", param_hint=option)
 
 
 def read_triples(path: Path) -> list[tuple[str, str, str]]:

@@ -111,7 +111,8 @@ def run_generate(options: GenerateOptions) -> None:
     except ModuleNotFoundError as problem:
         fail(f"error: {problem}")
     except OSError as problem:
-        where = problem.filename or options.output
+        output = "standard output" if options.output == STDOUT else options.output
+        where = problem.filename or output
         fail(f"error: cannot write {where}: {problem.strerror or problem}")
     seconds = time.perf_counter() - begun
     amount = f"{size / 1e6:,.1f} MB, {seconds:.1f} s"
@@ -138,7 +139,9 @@ def _find_format(options: GenerateOptions, is_folder: bool) -> tuple[str, str | 
     packing = options.compression
     for known, ending in ENDINGS.items():
         if parts and f".{parts[-1]}" == ending:
-            packing = packing or known
+            if packing not in (None, known):
+                _refuse(f"the extension {ending} means {known}, not {packing}", "--compression")
+            packing = known
             parts.pop()
     name = options.format or (parts[-1] if parts else "")
     if name not in FORMATS:
@@ -190,7 +193,8 @@ def _write_extras(options: GenerateOptions, workload: TimedWorkload) -> None:
         for query in workload.asked:
             path = options.queries / f"{query.name}.rq"
             path.write_text(query.file_text, encoding="utf-8")
-        _say(f"wrote {len(workload.asked)} queries to {options.queries}")
+        count = len(workload.asked)
+        _say(f"wrote {count} {'query' if count == 1 else 'queries'} to {options.queries}")
     if options.static is not None:
         lines = "".join(f"{' '.join(fact)} .\n" for fact in workload.static)
         options.static.write_text(lines, encoding="utf-8")
@@ -233,15 +237,22 @@ class _Job(NamedTuple):
     integers: bool
 
     def write_file(self, path: Path, batches: Iterator[Any], advance: Any) -> int:
-        """Write all events to one file; returns its size in bytes."""
+        """Write all events to one file; returns its size in bytes, 0 for a device or a pipe."""
+        if path.exists() and not path.is_file():
+            with path.open("wb") as file:
+                self._write(file, batches, advance, is_pipe=True)
+            return 0
+        path = path.resolve()  # a link stays one
         temporary = path.with_name(f".{path.name}.part")
         try:
             with temporary.open("wb") as file:
                 self._write(file, batches, advance, is_pipe=False)
             size = temporary.stat().st_size
             temporary.replace(path)
-        except BaseException:
+        except BaseException as problem:
             temporary.unlink(missing_ok=True)
+            if isinstance(problem, OSError) and problem.filename == str(temporary):
+                problem.filename = str(path)
             raise
         return size
 

@@ -6,20 +6,29 @@ import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pyarrow.compute as pc
 
 from triegs.cli.output import fail
 from triegs.cli.run import Request
 from triegs.events import Source
+from triegs.events.files import find_format
+from triegs.events.mapped import SEPARATED
 from triegs.events.report import Fault, InputReport
-from triegs.reasons import Reason
+from triegs.events.source import WITH_GRAPHS
+from triegs.reasons import Reason, list_names
 from triegs.run.driver import StreamBatch
 from triegs.run.refusals import Refusal, Refusals
 from triegs.sparql.window import Kind, Window
 
 #: Times from 1985 to 2103 if read as seconds, but a few weeks of 1970 as milliseconds.
 SECONDS = (480_000_000, 4_200_000_000)
+#: Formats whose records are numbered by row.
+WITH_ROWS = ("parquet", "arrow")
+TEXT_TABLES = (*SEPARATED, "jsonl")
+#: Skipped files that are named.
+SHOWN = 5
 MAP_HINT = "--map '{from} :paid {to}' to build triples from other columns"
 
 
@@ -33,13 +42,15 @@ def show_losses(
         if request.quarantine
         else "; use --quarantine FILE to keep them"
     )
+    show_skipped([path for report in reports for path in report.skipped])
     quarantined: Counter[str] = Counter()
     for report in reports:
         quarantined += report.quarantined
     faults = [report.first_fault for report in reports if report.first_fault is not None]
     _report(quarantined.total(), "malformed and skipped", quarantined, where)
     if faults:
-        _show_first(*describe_fault(faults[0]), advise_fault(request, faults[0]))
+        kind = find_format(faults[0].file, request.input_format, None)[0]
+        _show_first(*describe_fault(faults[0], kind), advise_fault(request, faults[0], kind))
     _report(refusals.total, "refused", refusals.reasons, where)
     if refusals.first is not None:
         files = [file for report in reports for file in report.files]
@@ -60,6 +71,17 @@ def show_losses(
     return True
 
 
+def show_skipped(paths: Iterable[str]) -> None:
+    """Name the entries of directories that are not read, but for hidden ones."""
+    names = [path for path in paths if not Path(path).name.startswith((".", "_"))]
+    if not names:
+        return
+    what = "1 entry" if len(names) == 1 else f"{len(names):,} entries"
+    more = ", …" if len(names) > SHOWN else ""
+    shown = list_names(names[:SHOWN])
+    sys.stderr.write(f"skipped {what} of unknown format: {shown}{more}\n")
+
+
 def _count(records: int) -> str:
     return "1 record" if records == 1 else f"{records:,} records"
 
@@ -76,7 +98,8 @@ def _report(count: int, what: str, reasons: Counter[str], where: str) -> None:
 def _show_first(where: str, record: str, reason: str, advice: list[str]) -> None:
     """Show the first rejected record, escaped to stay on one line."""
     shown = record.encode("unicode_escape").decode() if not record.isprintable() else record
-    sys.stderr.write(f"  first: {where}: {shown}\n    {reason}\n")
+    shown = f": {shown}" if shown else ""
+    sys.stderr.write(f"  first: {where}{shown}\n    {reason}\n")
     _show_advice(advice)
 
 
@@ -84,8 +107,10 @@ def _show_advice(advice: list[str]) -> None:
     sys.stderr.write("".join(f"  try: {line}\n" for line in advice))
 
 
-def describe_fault(fault: Fault) -> tuple[str, str, str]:
-    return f"{fault.file}, line {fault.line}", fault.record, fault.reason
+def describe_fault(fault: Fault, kind: str) -> tuple[str, str, str]:
+    unit = "row" if kind in WITH_ROWS else "line"
+    where = f"{fault.file}, {unit} {fault.line}" if fault.line else fault.file
+    return where, fault.record, fault.reason
 
 
 def describe_refusal(refusal: Refusal, files: list[str]) -> tuple[str, str, str]:
@@ -94,7 +119,7 @@ def describe_refusal(refusal: Refusal, files: list[str]) -> tuple[str, str, str]
     return f"{where}{time}", refusal.record, refusal.reason
 
 
-def advise_fault(request: Request, fault: Fault) -> list[str]:
+def advise_fault(request: Request, fault: Fault, file_format: str) -> list[str]:
     """Options to try for records like this one."""
     kind = fault.reason.kind
     if kind is Reason.BAD_TERM and request.terms == "ntriples":
@@ -102,18 +127,19 @@ def advise_fault(request: Request, fault: Fault) -> list[str]:
     if kind is Reason.BAD_TERM:
         return ["--terms ntriples if cells are N-Triples terms such as <http://ex/a>"]
     if kind in (Reason.BAD_TIME, Reason.NO_TIME):
-        if fault.file.partition(".")[2].startswith(("nq", "trig")):
+        if file_format in WITH_GRAPHS:
             return ["--graph-time IRI to name the property with the time of a graph"]
-        return [
-            "--columns time=NAME if the times are in another column",
-            "--time-unit s (or us, ns) if times are not in milliseconds",
-        ]
+        unit = "--time-unit s (or us, ns) if times are not in milliseconds"
+        column = "--columns time=NAME if the times are in another column"
+        return [column] if request.time_unit else [column, unit]
     if kind is Reason.BAD_OP:
         return ["--columns op=NAME if the signs + and - are in another column"]
     if kind in (Reason.NO_SUBJECT, Reason.NO_PREDICATE, Reason.NO_OBJECT):
         name = kind.removeprefix("no ")
         return [f"--columns {name}=NAME if it is in another column", MAP_HINT]
-    if kind is Reason.BAD_LINE:
+    if kind is Reason.NOT_UTF8 and file_format in SEPARATED:
+        return ["--encoding latin-1, or another one"]
+    if kind is Reason.BAD_LINE and file_format in TEXT_TABLES:
         return ["--input-format csv, tsv or jsonl if the file extension is wrong"]
     return []
 

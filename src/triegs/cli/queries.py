@@ -21,7 +21,9 @@ LONGEST_LINE = 72
 def read_query(argument: str | None, text: str | None, prefixes: Iterable[str]) -> Query:
     """Read and parse a query. Exits with code 2 for a usage error, 1 for an invalid query."""
     declared = read_prefixes(prefixes)
-    if (argument is None) == (text is None):
+    if argument is not None and text is not None:
+        raise typer.BadParameter("give a query file or text, or --text, not both")
+    if argument is None and text is None:
         raise typer.BadParameter("give a query file or text, or - for standard input")
     if text is not None:
         source, given = "--text", text
@@ -70,11 +72,13 @@ def read_text(path: str) -> str:
             return sys.stdin.buffer.read().decode("utf-8-sig")
         return Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        fail(f"error: {path} is not UTF-8 text (byte {error.start})")
+        name = "standard input" if path == "-" else path
+        fail(f"error: {name} is not UTF-8 text (byte {error.start})")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise typer.BadParameter(
-            f"cannot read {path}: {reason}; give a query file or text", param_hint="QUERY"
+            f"cannot read {path or repr(path)}: {reason}; give a query file or text",
+            param_hint="QUERY",
         ) from None
 
 

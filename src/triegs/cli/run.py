@@ -275,8 +275,8 @@ def run(
         str | None,
         text_option(
             "--output", metavar="FILE",
-            help="Output file instead of standard output. The placeholders {query}, {kind}, "
-            "{epoch} and {time} create several files.",
+            help="Output file; - is standard output, the default. The placeholders {query}, "
+            "{kind}, {epoch} and {time} create several files.",
         ),
     ] = None,
     multiplicity: Annotated[
@@ -331,6 +331,7 @@ def run(
     stops the run after the current epoch with code 130, SIGTERM with 143; with
     --follow both exit with 0. With --state, the next run resumes.
     """
+    output = None if output == "-" else output
     request = Request(**locals())
     from triegs.run.stop import exiting_on_interrupt
 

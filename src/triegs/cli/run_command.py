@@ -9,8 +9,6 @@ from contextlib import ExitStack, contextmanager
 from itertools import chain
 from typing import Any, TextIO
 
-import typer
-
 from triegs.cli.losses import advise_columns, show_losses, watch_times
 from triegs.cli.output import FAILED, fail
 from triegs.cli.progress import Progress, is_terminal
@@ -18,7 +16,7 @@ from triegs.cli.queries import is_file, read_prefixes
 from triegs.cli.rules import read_rule_files
 from triegs.cli.run import Request
 from triegs.cli.run_inputs import InputSize, find_streams, open_sources, read_base, reject
-from triegs.cli.run_outputs import is_single, open_outputs, read_options
+from triegs.cli.run_outputs import check_targets, is_single, open_outputs, read_options
 from triegs.cli.run_queries import (
     check_changes,
     choose_kinds,
@@ -87,6 +85,8 @@ def _run(request: Request) -> int:
     rules = read_rule_files(request.rules or (), prefixes)
     known = prefixes | find_prefixes(query.text for query in queries)
     streams = find_streams(request, (w for each in windows.values() for w in each), known)
+    texts = [each.source for each in queries]
+    check_targets(request, streams, [*texts, *(request.static or ()), *(request.rules or ())])
     stop = Stop()
     with ExitStack() as stack:
         messages = stack.enter_context(showing_log(request.log_level))
@@ -223,19 +223,20 @@ def read_event_time(request: Request, has_windows: bool) -> EventTime:
     given = {"--lateness": request.lateness, "--max-ahead": request.max_ahead,
              "--idle-timeout": request.idle_timeout}  # fmt: skip
     for option, value in given.items():
-        if value is not None and not has_windows:
+        if value is None:
+            continue
+        if not has_windows:
             reject("requires a window; see --window", option)
+        try:
+            read_span(value)
+        except WindowError as error:
+            reject(str(error), option)
     if request.batch is not None and has_windows:
         reject("not supported with windows, where slides are the epochs", "--batch")
     # A later run that resumes this one may have a quarantine.
     is_dropped = request.quarantine is None and request.state is None
     late = Late.DROP if is_dropped else Late.QUARANTINE
-    try:
-        return EventTime(
-            request.lateness or 0, late, request.max_ahead or "1d", request.idle_timeout
-        )
-    except WindowError as error:
-        raise typer.BadParameter(str(error), param_hint="--lateness") from None
+    return EventTime(request.lateness or 0, late, request.max_ahead or "1d", request.idle_timeout)
 
 
 def read_every(text: str | None, has_windows: bool) -> When | int | None:

@@ -106,6 +106,8 @@ def open_sources(
             if positions:
                 fail(f"error: {error}")
             option = "--map" if isinstance(error, MappingError) else "--input"
+            if error.option:
+                option = f"--{error.option.replace('_', '-')}"
             raise typer.BadParameter(str(error), param_hint=option) from None
         source.skip_quarantined(start.get("told", 0))
         sources[name] = stack.enter_context(source)
@@ -181,6 +183,8 @@ def read_columns(given: Iterable[str]) -> dict[str, str]:
         ours, sign, theirs = entry.partition("=")
         if not sign or not theirs.strip():
             reject(f"{entry!r} is not OURS=THEIRS", "--columns")
+        if ours.strip() in columns:
+            reject(f"{ours.strip()} is given twice", "--columns")
         columns[ours.strip()] = theirs.strip()
     return columns
 

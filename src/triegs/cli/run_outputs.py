@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import typer
 
+from triegs.cli.output import FULL, fail
 from triegs.cli.progress import Progress, SharedTerminal, is_terminal
 from triegs.cli.run import Request
-from triegs.cli.run_inputs import reject
+from triegs.cli.run_inputs import Streams, reject
+from triegs.errors import InputError
+from triegs.events.files import list_files
 from triegs.outputs import (
     CannotWrite,
     Format,
@@ -53,7 +56,9 @@ def read_options(request: Request, kinds: Iterable[tuple[Kind, ...]]) -> Options
     if terms is not None and kind in RESULTS:
         reject(f"the format {kind} defines the form of terms", "--result-terms")
     if len(all_kinds) > 1 and kind not in MIXED and "query" not in placeholders:
-        reject(f"{kind} cannot hold several queries; add {{query}} to the name", "--output")
+        where = "to the name" if request.output else "to the name of an --output"
+        reject(f"{kind} cannot hold several queries; add {{query}} {where}",
+              "--output" if request.output else "--format")  # fmt: skip
     if kind in BINARY and request.output is None and sys.stdout.isatty():
         reject(f"will not write {kind} to a terminal; give a file or use a pipe", "--output")
     if kind in SINGLE and not placeholders & {"epoch", "time"}:
@@ -73,6 +78,45 @@ def is_single(options: Options, path: str | None) -> bool:
     return options.format in SINGLE and not set(find_placeholders(path or "")) & {"epoch", "time"}
 
 
+def check_targets(request: Request, streams: Streams, others: Iterable[str]) -> None:
+    """Reject an output or a quarantine file that would overwrite what the run reads: the files of
+    its streams, or `others`.
+    """
+    targets = {"--output": request.output, "--quarantine": request.quarantine}
+    found = {option: path for option, path in targets.items() if path is not None}
+    if not found:
+        return
+    read = [*others, *(file for paths in streams.values() for file in find_inputs(request, paths))]
+    for option, target in found.items():
+        for path in read:
+            if is_same(path, target):
+                reject(f"{path} is also an input", option)
+    if len(found) > 1 and is_same(*found.values()):
+        reject("is also the file of --output", "--quarantine")
+
+
+def find_inputs(request: Request, paths: Iterable[str]) -> Iterator[str]:
+    """The files that are read for these paths, those of directories included."""
+    for path in paths:
+        try:
+            files, _ = list_files(path, request.input_format, None)
+        except InputError:  # reported when it is opened
+            continue
+        yield from (str(file.path) for file in files if file.path is not None)
+
+
+def is_same(one: str, other: str) -> bool:
+    """Whether two paths name the same file, which need not exist; devices and pipes may be shared.
+
+    >>> is_same("a/../b", "b"), is_same("/dev/null", "/dev/null")
+    (True, False)
+    """
+    first, second = Path(one), Path(other)
+    if first.exists() and second.exists():
+        return first.is_file() and first.samefile(second)
+    return first.resolve() == second.resolve()
+
+
 def open_outputs(
     request: Request,
     options: Options,
@@ -81,12 +125,6 @@ def open_outputs(
     sizes: Mapping[str, int] | None = None,
 ) -> Outputs:
     """Open the outputs; `sizes` are those of files written by an earlier run."""
-    read = [*(request.inputs or ()), *(request.static or ())]
-    read += [each.partition("=")[2] for each in request.streams or ()]
-    if request.output is not None and Path(request.output).exists():
-        for path in read:
-            if Path(path).exists() and Path(path).samefile(request.output):
-                reject(f"{path} is also an input", "--output")
     stdout: Any = sys.stdout.buffer
     is_shown = request.output is None and is_terminal(sys.stdout)
     if is_shown:
@@ -98,4 +136,6 @@ def open_outputs(
             sizes=sizes,
         )  # fmt: skip
     except CannotWrite as error:
+        if isinstance(error.__cause__, OSError) and error.__cause__.errno in FULL:
+            fail(f"error: {error}")
         raise typer.BadParameter(str(error), param_hint="--output") from None

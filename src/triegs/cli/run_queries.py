@@ -66,10 +66,13 @@ def read_window(width: str | None, slide: str | None) -> Window | None:
         if slide is not None:
             raise typer.BadParameter("requires --window", param_hint="--slide")
         return None
+    option = "--window"
     try:
-        return Window(width, slide)
+        window = Window(width)
+        option = "--slide"
+        return window if slide is None else Window(width, slide)
     except WindowError as error:
-        raise typer.BadParameter(str(error), param_hint="--window") from None
+        raise typer.BadParameter(str(error), param_hint=option) from None
 
 
 def find_windows(

@@ -76,7 +76,8 @@ def read_config(context: typer.Context, path: Path | None) -> Path | None:
     try:
         found: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise typer.BadParameter(f"cannot read {path}: {error}") from None
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise typer.BadParameter(f"cannot read {path}: {reason}") from None
     except tomllib.TOMLDecodeError as error:
         raise typer.BadParameter(f"{path}: {error}") from None
     known = {

@@ -46,7 +46,8 @@ def run_serve(request: ServeRequest) -> None:
     try:
         bound = listen(request.host, request.port)
     except (OSError, OverflowError) as error:
-        fail(f"error: cannot listen on {request.host}:{request.port}: {error}")
+        reason = getattr(error, "strerror", None) or error
+        fail(f"error: cannot listen on {request.host}:{request.port}: {reason}")
     with bound:
         engine = open_engine(request, prefixes, window, rules)
         if request.demo:
@@ -67,8 +68,10 @@ def run_serve(request: ServeRequest) -> None:
 
 
 def read_settings(request: ServeRequest) -> Settings:
-    queue = read_size(request.queue_bytes, "--queue-bytes")
-    body = read_size(request.body_bytes, "--body-bytes")
+    queue = read_bytes(request.queue_bytes, "--queue-bytes")
+    body = read_bytes(request.body_bytes, "--body-bytes")
+    if request.memory_limit is not None:
+        read_bytes(request.memory_limit, "--memory-limit")
     if body > queue:
         raise typer.BadParameter("must not exceed --queue-bytes", param_hint="--body-bytes")
     return Settings(
@@ -82,6 +85,13 @@ def read_settings(request: ServeRequest) -> Settings:
         is_adhoc=request.adhoc,
         adhoc_s=read_seconds(request.adhoc_time, "--adhoc-time"),
     )
+
+
+def read_bytes(text: str, option: str) -> int:
+    try:
+        return read_size(text, "it")
+    except BadOption as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None
 
 
 def read_seconds(text: str, option: str) -> float:

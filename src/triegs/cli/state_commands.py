@@ -8,6 +8,7 @@ from pathlib import Path
 import typer
 
 from triegs.cli.output import FAILED, fail, write_result
+from triegs.durable.directory import SETTINGS
 from triegs.durable.inspection import Inspection, Restored
 from triegs.engine.directories import back_up, inspect
 from triegs.errors import StateError
@@ -26,12 +27,17 @@ def run_check(directory: Path, as_json: bool) -> int:
 
 def run_backup(directory: Path, target: Path) -> None:
     """Copy a directory and print a summary."""
+    if not directory.is_dir():
+        what = "is not a directory" if directory.exists() else "is not there"
+        raise typer.BadParameter(f"{directory} {what}", param_hint="DIR")
     try:
         done = back_up(directory, target)
     except StateError as error:
         if isinstance(error.__cause__, OSError):
             fail(f"error: {error}")
-        raise typer.BadParameter(str(error), param_hint="TARGET") from None
+        has_source = target.exists() or (directory / SETTINGS).exists()
+        option = "TARGET" if has_source else "DIR"
+        raise typer.BadParameter(str(error), param_hint=option) from None
     has = f"the checkpoint of record {done.checkpoint} and " if done.checkpoint else ""
     write_result(
         f"copied {directory} to {target}: {has}the log up to record {done.record}, "

@@ -14,6 +14,7 @@ from triegs.errors import InputError
 from triegs.events.files import InputFile
 from triegs.events.mapping import Mapping as RowMapping
 from triegs.events.report import InputReport, Quarantine
+from triegs.reasons import list_names
 from triegs.terms.arrays import Words
 
 TERMS = ("subject", "predicate", "object")
@@ -138,7 +139,7 @@ def choose_columns(
         elif count or ours in needed:
             number = "more than one" if count else "no"
             purpose = "" if ours == theirs else f" for {ours}"
-            has = ", ".join(names) or "none"
+            has = list_names(names)
             raise InputError(
                 f"{where} has {number} column {theirs!r}{purpose}; its columns: {has}",
                 file=where,
@@ -149,7 +150,7 @@ def choose_columns(
 
 def refuse_untimed(file: str, names: list[str]) -> InputError:
     """The error for a table without times where a window needs them."""
-    has = ", ".join(names) or "none"
+    has = list_names(names)
     return InputError(
         f"a window needs times, and {file} has no column 'time'; choose another one with "
         f"--columns time=NAME (in Python columns={{'time': NAME}}); its columns: {has}",

@@ -209,7 +209,9 @@ def find_format(name: str, asked: str | None, compression: str | None) -> tuple[
     if known not in FORMATS:
         wrong = f"unknown format {asked!r}" if asked else "unknown file extension; give a format"
         known_formats = ", ".join(FORMATS)
-        raise InputError(f"{name}: {wrong}: {known_formats}", file=name)
+        raise InputError(
+            f"{name}: {wrong}: {known_formats}", file=name, option="input_format" if asked else ""
+        )
     if compression is not None and compression not in COMPRESSIONS:
         raise InputError(f"unknown compression {compression!r}; use none, gzip or zstd")
     return known, COMPRESSIONS[compression] if compression else detected_compression

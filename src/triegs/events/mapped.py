@@ -31,7 +31,8 @@ def read_mapping(
     for name in columns:
         if name not in OF_ROWS:
             raise InputError(
-                f"with a mapping, columns renames only {', '.join(OF_ROWS)}, not {name}"
+                f"with a mapping, columns renames only {', '.join(OF_ROWS)}, not {name}",
+                option="columns",
             )
     return parse_mapping(given, base=base or BASE, prefixes=prefixes)
 
@@ -44,15 +45,23 @@ def require_columns(
         raise InputError(
             f"{file.name}: a mapping needs a table; {file.format} already contains triples",
             file=file.name,
+            option="map",
         )
     if (delimiter or encoding) and file.format not in SEPARATED:
         option = "delimiter" if delimiter else "encoding"
-        raise InputError(f"{file.name}: {option} is for CSV, not {file.format}", file=file.name)
+        raise InputError(
+            f"{file.name}: {option} is for CSV, not {file.format}", file=file.name, option=option
+        )
     if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n' or delimiter > "~"):
-        raise InputError(f"the delimiter must be one character such as ; or tab, not {delimiter!r}")
+        raise InputError(
+            f"the delimiter must be one character such as ; or tab, not {delimiter!r}",
+            option="delimiter",
+        )
     if encoding is not None:
         try:
             codecs.lookup(encoding)
             "".encode(encoding)
         except (LookupError, ValueError):
-            raise InputError(f"unknown encoding {encoding!r}; an example is latin-1") from None
+            raise InputError(
+                f"unknown encoding {encoding!r}; an example is latin-1", option="encoding"
+            ) from None

@@ -231,7 +231,8 @@ def open_input(
     mapped = dict(columns or {})
     if unknown := mapped.keys() - set(COLUMNS):
         raise InputError(
-            f"unknown column {min(unknown)!r}; the event columns are {', '.join(COLUMNS)}"
+            f"unknown column {min(unknown)!r}; the event columns are {', '.join(COLUMNS)}",
+            option="columns",
         )
     try:
         reading = TermReading(terms)
@@ -248,7 +249,9 @@ def open_input(
         for file in files:
             if file.format not in WITH_GRAPHS:
                 raise InputError(
-                    f"{file.name}: graph_time requires N-Quads or TriG", file=file.name
+                    f"{file.name}: graph_time requires N-Quads or TriG",
+                    file=file.name,
+                    option="graph_time",
                 )
         graph_time = _read_property(graph_time)
     position = dict(start or {})
@@ -287,4 +290,4 @@ def _read_property(text: str) -> str:
     try:
         return canonical_term(text) if text.startswith("<") else iri(text)
     except ValueError as problem:
-        raise InputError(f"graph_time: {problem}") from None
+        raise InputError(f"graph_time: {problem}", option="graph_time") from None

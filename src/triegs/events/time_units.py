@@ -43,7 +43,7 @@ def to_milliseconds(column: Any, unit: str | None) -> Any:
     kind = column.type
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return _scale_floats(column.cast(pa.float64()), unit)
-    if unit == "ms":
+    if unit == "ms" and pa.types.is_integer(kind):
         return column
     if pa.types.is_dictionary(kind):
         column = column.dictionary_decode()

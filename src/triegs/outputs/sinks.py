@@ -206,7 +206,7 @@ def _create(path: str) -> BinaryIO:
         target.parent.mkdir(parents=True, exist_ok=True)
         return target.open("wb")
     except OSError as error:
-        raise CannotWrite.name(path, error) from None
+        raise CannotWrite.name(path, error) from error
 
 
 def _append_to(path: str, size: int) -> _Sink:
@@ -216,7 +216,7 @@ def _append_to(path: str, size: int) -> _Sink:
         file.truncate(min(size, file.seek(0, os.SEEK_END)))
         found = file.seek(0, os.SEEK_END)
     except OSError as error:
-        raise CannotWrite.name(path, error) from None
+        raise CannotWrite.name(path, error) from error
     return _Sink(file, path, is_ours=True, size=found)
 
 

@@ -102,10 +102,10 @@ def describe(
 
 def write_seconds(seconds: float) -> str:
     """
-    >>> write_seconds(0.0000123), write_seconds(0.25), write_seconds(75.04)
-    ('12.3 µs', '250.0 ms', '75.0 s')
+    >>> write_seconds(0.0000123), write_seconds(0.25), write_seconds(75.04), write_seconds(9_000)
+    ('12.3 µs', '250.0 ms', '75.0 s', '2.5 h')
     """
-    for factor, unit in ((1, "s"), (1e-3, "ms")):
+    for factor, unit in ((86_400, "d"), (3_600, "h"), (1, "s"), (1e-3, "ms")):
         if seconds >= factor:
             return f"{seconds / factor:.1f} {unit}"
     return f"{seconds / 1e-6:.1f} µs"

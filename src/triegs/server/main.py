@@ -34,6 +34,12 @@ class Server(uvicorn.Server):
         self.should_exit = True
         self._service.begin_drain()
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close the application in order after a second signal, too: uvicorn would cancel it."""
+        await super().shutdown(sockets)
+        if self.force_exit and not self.lifespan.shutdown_event.is_set():
+            await self.lifespan.shutdown()
+
 
 def listen(host: str, port: int) -> socket.socket:
     """A socket that is bound, so that a port in use is an error before anything starts; port 0

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 BATCH = 65_536  # events
 RATE = 1000.0  # events per second of event time
+# The times that readers accept: the years 1 to 9999.
+EARLIEST, LATEST = -62_135_596_800_000, 253_402_300_799_999
 
 
 class WindowQuery(NamedTuple):
@@ -120,6 +122,8 @@ class TimedWorkload:
         if integers and not self.has_integers:
             raise ValueError(f"{self.name} has nodes of several kinds, not integers")
         clock = Clock(self.start if start is None else start, 1000 / rate)
+        if clock.start < EARLIEST or clock.start + size * clock.step + disorder > LATEST:
+            raise ValueError("the times of the events must be in the years 1 to 9999")
         parts = self._arrange(size, seed, clock, batch_size, disorder, inserts_only)
         return self._write_batches(islice(parts, skip, None), integers)
 

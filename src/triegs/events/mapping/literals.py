@@ -83,8 +83,8 @@ def read_typed(values: Any, texts: Any, kind: str) -> tuple[Any, NDArray[np.bool
         trimmed = pc.utf8_lower(trimmed)
     elif kind == "dateTime":
         trimmed = pc.replace_substring_regex(trimmed, rf"^({_DAY}) ", r"\1T")
-    elif kind == "decimal" and values is not None and pa.types.is_floating(values.type):
-        trimmed = _write_out(trimmed)
+    elif values is not None and pa.types.is_floating(values.type):
+        trimmed = _write_out(trimmed) if kind == "decimal" else _spell_special(trimmed)
     good = pc.match_substring_regex(trimmed, PATTERNS[kind]).fill_null(True)
     bad = ~good.to_numpy(zero_copy_only=False)
     if kind in _READ_AS:
@@ -99,6 +99,11 @@ def _write_out(texts: Any) -> Any:
         return texts
     written = [f"{Decimal(text):f}" for text in texts.filter(short).to_pylist()]
     return pc.replace_with_mask(texts, short, pa.array(written, texts.type))
+
+
+def _spell_special(texts: Any) -> Any:
+    """Numbers with the special values as XML Schema writes them, not as Arrow does."""
+    return pc.replace_substring(pc.replace_substring(texts, "nan", "NaN"), "inf", "INF")
 
 
 def _find_impossible(texts: Any, bad: NDArray[np.bool_], kind: str) -> NDArray[np.bool_]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from triegs.errors import MappingError
+from triegs.reasons import list_names
 
 #: Datatypes of a cell: ``{amount:decimal}``.
 TYPES = (
@@ -88,7 +89,7 @@ class Mapping:
     def refuse_column(self, name: str, names: list[str], what: str) -> MappingError:
         """The error for a missing or ambiguous column."""
         where = dict(self.named)[name]
-        has = ", ".join(names) or "none"
+        has = list_names(names)
         hint = ""
         column, sign, kind = name.rpartition(":")
         if sign and column in names:
