@@ -40,6 +40,13 @@ def test_installed_command() -> None:
     assert done.stdout == f"triegs {version('triegs')}\n"
 
 
+def test_command_as_a_module() -> None:
+    command = [sys.executable, "-m", "triegs", "explain"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Usage: python -m triegs explain" in done.stderr
+
+
 def list_loaded(*arguments: str) -> set[str]:
     """The modules of a process at the end of a command."""
     program = (
