@@ -98,6 +98,7 @@ def test_retained_bytes_equal_a_plain_traversal(seed: int) -> None:
     for version in held:
         store.unpin(version)
     assert not any(store.measure_retained().values())
+    store.publish()  # the newest version stays, although nobody holds it
     with pytest.raises(VersionGone):
         store.measure_retained(held[0])
 
