@@ -8,6 +8,8 @@ from random import Random
 import pytest
 
 from triegs.errors import MemoryLimitReached
+from triegs.store.kernels.free import AHEAD
+from triegs.store.kernels.layout import CLASSES, FREE
 from triegs.store.packed import SMALLEST_LIMIT, PackedRelation, PackedStore
 
 SOAK = os.environ.get("TRIEGS_PROFILE") in ("long", "soak")
@@ -251,3 +253,33 @@ def test_bytes_of_relations_add_up() -> None:
     store.publish()
     assert store.measure(relations[4], first) == size > store.measure(relations[4])
     assert store.measure(relations[0]) == 0
+
+
+@pytest.mark.parametrize("seed", range(40 if SOAK else 4))
+def test_free_nodes_link_to_the_next_ones(seed: int) -> None:
+    """Allocations prefetch by these links; wrong ones would cost time and nothing else."""
+    random = Random(seed)
+    store = PackedStore(memory_limit=LIMIT if seed % 2 else None)
+    relations = [store.create(f"r{arity}", arity) for arity in (1, 2, 2, 3)]
+    held, longest = [], 0
+    for _ in range(30):
+        for _ in range(random.choice([1, 30, 300])):
+            relation = random.choice(relations)
+            key = tuple(random.randrange(60) for _ in range(relation.arity))
+            relation.set(key, random.choice([0, 1, 1, 2]))
+        version = store.publish()
+        if random.random() < 0.3:
+            held.append(store.pin(version))
+        while len(held) > 2:
+            store.unpin(held.pop(random.randrange(len(held))))
+        for size_class in range(CLASSES):
+            nodes = []
+            node = int(store.words[FREE + size_class])
+            while node:
+                nodes.append(node)
+                node = int(store.words[node])
+            longest = max(longest, len(nodes))
+            following = [*nodes, *[0] * AHEAD]
+            for at, node in enumerate(nodes, 1):
+                assert store.words[node : node + AHEAD].tolist() == following[at : at + AHEAD]
+    assert longest > 2 * AHEAD
