@@ -445,3 +445,46 @@ def test_undecided_events_outlive_the_engine(tmp_path):
         (published,) = engine.close_stream()
         assert (published.time, [place for place, _ in published.refused]) == (10, [4])
         engine.close()
+
+
+@pytest.mark.parametrize("deletes", [False, True])
+@pytest.mark.parametrize(
+    "window",
+    [
+        Window(1, slide=1, stream=Q), Window(10, slide=2, stream=Q), Window(3, slide=4, stream=Q),
+        Window(5, slide=5, stream=Q, bounds="[)"), Window.landmark(2, stream=Q),
+        Window.now(stream=Q), Window.triples(2, stream=Q),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_window_that_begins_behind_epochs_of_other_streams(window, deletes, tmp_path):
+    """Its own stream has events that no other window has needed yet. It does not publish the past,
+    and has what it would have had from the start; after its first slide if events drive it.
+    """
+    early, late = (Engine.open(tmp_path / name) for name in ("early", "late"))
+    early.register(PAIRS, "its", window=window)
+    for engine in (early, late):
+        engine.register(PAIRS, "one", window=Window(1, slide=1))
+        engine.register(PAIRS, "other", window=Window(20, slide=20, stream=Q))
+        engine.push([event(0, 1), event(6, 2)])
+        engine.push([event(1, 7), event(2, 7), event(4, 8)], Q)
+        if deletes:
+            engine.push([event(5, 7, op="-"), event(5, 9, op="-")], Q)
+        engine.advance(6)
+    late.register(PAIRS, "its", window=window)
+    late.close()
+    with early, Engine.open(tmp_path / "late") as late:
+        for engine in (early, late):
+            engine.push([event(8, 5), event(10, 7), event(33, 1), event(40, 2)], Q)
+        refused: list[list[triegs.Refused]] = [[], []]
+        for time in (6, 7, 8, 9, 12, 20, 31, 60, 90):
+            found = [engine.advance(time) for engine in (early, late)]
+            assert [each.time for each in found[0]] == [each.time for each in found[1]]
+            for each, published in zip(refused, found, strict=True):
+                each += [one for slide in published for one in slide.refused]
+            names = (
+                ["one", "other"] if window == Window.now(stream=Q) and time < 8 else early.queries
+            )
+            for name in names:
+                assert rows(early.queries[name]) == rows(late.queries[name])
+        assert len(refused[1]) == deletes  # of the deletion of 9, whenever it was judged

@@ -63,6 +63,8 @@ class SlideClock(Protocol):
 
     def end(self) -> None: ...
 
+    def find(self, number: int) -> int | None: ...
+
 
 class SlidePublisher:
     """Publishes the slides up to the watermark, each as one epoch.

@@ -7,7 +7,7 @@ cursor, optionally with the static graph, are in the core.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -41,12 +41,12 @@ class GraphCore(Protocol):
 class WindowUsage:
     """Counts the users of each window graph, and keeps the streams and cursors behind them.
 
-    `default` is the window of queries without their own.
+    `default` is the window of queries without their own, `time` that of the newest epoch.
     """
 
     def __init__(
         self, core: GraphCore, words: Dictionary, graphs: WindowGraphs, counts: EventCounts,
-        default: Window | None, reasoning: Reasoning,
+        default: Window | None, reasoning: Reasoning, time: Callable[[], int | None],
     ) -> None:  # fmt: skip
         check_window(default)
         self.default = default
@@ -62,6 +62,7 @@ class WindowUsage:
         self._graphs = graphs
         self._counts = counts
         self._reasoning = reasoning
+        self._time = time
 
     def open_cursor(self, window: Window) -> WindowCursor:
         """The cursor of a window that an aggregate reads, without a graph."""
@@ -207,11 +208,36 @@ class WindowUsage:
             if stream is None:
                 stream = Stream(name, self._words, self.identities, lambda: self._graphs.newest)
                 self.streams[name] = stream
-            cursor = self.cursors[window] = WindowCursor(window, stream.log)
+            cursor = WindowCursor(window, stream.log)
+            begin = self._reach_newest(stream, cursor)
+            self.cursors[window] = cursor
             stream.cursors.append(cursor)
-            if stream.judged is not None:
-                cursor.begin_late(stream.judged)
+            if begin is not None:
+                cursor.begin_late(begin)
         return cursor
+
+    def _reach_newest(self, stream: Stream, cursor: WindowCursor) -> int | None:
+        """The time at which a new window begins: that of the newest epoch, because it cannot
+        publish before that. Judges the events that it then has, if no other window of the stream
+        has needed them yet: other streams may have made that epoch. None before the first event.
+        """
+        time = self._time()
+        if (
+            time is None
+            or stream.first is None
+            or time < stream.first
+            or stream.unshown is not None
+        ):
+            return stream.judged
+        last = cursor.window.last_slide(time)
+        edge = cursor.edge(last)
+        if stream.judged is None or stream.judged < edge:
+            lows = {each: each.low for each in stream.cursors}
+            lows[cursor] = cursor.expire(last)
+            killed = stream.judge_until(edge, one=False, lows=lows)
+            for each in stream.cursors:
+                each.note_kills(killed, each.head, each.tail)
+        return time
 
     def _fill(self, graph: WindowGraph) -> None:
         if self._reasoning.has(graph):

@@ -71,7 +71,10 @@ class Windows:
         self._words = words
         self._graphs = WindowGraphs(words, core.label_graphs, store)
         self.reasoning = Reasoning(core, words, store, self._graphs)
-        self.usage = WindowUsage(core, words, self._graphs, self.counts, window, self.reasoning)
+        self.usage = WindowUsage(
+            core, words, self._graphs, self.counts, window, self.reasoning,
+            lambda: clock.find(self._graphs.newest),
+        )  # fmt: skip
         self.streams = self.usage.streams
         self.identities = self.usage.identities
         self.watermarks = Watermarks(self.streams, self.settings, self.counts)
