@@ -22,6 +22,7 @@ from tests.windows.test_against_oracle import (
     to_window,
     triples,
 )
+from tests.windows.two_ways import at_once, describe, few, hinder
 
 from triegs import Engine, Window
 from triegs.jit.jit import COMPILED
@@ -35,7 +36,6 @@ from triegs.testing.window_oracle import Event, Shape, WindowOracle
 from triegs.windows import log
 from triegs.windows.few_events import FewEvents
 from triegs.windows.settings import EventTime
-from triegs.windows.state import capture, list_chunks
 
 LOG_WORDS = 1 << 12
 R = "<http://example.org/rare>"
@@ -45,24 +45,6 @@ modes = st.sampled_from(["multigraph", "rdf"])
 rare_triples = st.one_of(
     triples, triples, st.tuples(st.integers(0, 2).map(node), st.just(R), st.just(node(1)))
 )
-
-
-def at_once(engine: Engine) -> int:
-    """How many slides were made in one call."""
-    return engine._windows.publisher.at_once.count
-
-
-def few(engine: Engine) -> int:
-    """How many pushes took the shortest path."""
-    return engine._windows._few.count
-
-
-def hinder(engine: Engine) -> Engine:
-    """Let an engine make its slides and pushes in several calls."""
-    core: Any = engine._core
-    core.slide_at_once = lambda slide: (IMPOSSIBLE, core.store.newest)
-    engine._windows._few.push = lambda *_: None  # type: ignore[method-assign]
-    return engine
 
 
 def ignore_time(engine: Engine) -> Engine:
@@ -292,23 +274,6 @@ def test_both_ways_agree(drawn, late, script, rules, mode, data):
     lives = [engine.metrics()["terms"]["live"] for engine in engines]
     assert lives[0] == lives[1]
     assert at_once(engines[1]) == few(engines[1]) == 0
-
-
-def describe(engine: Engine) -> tuple[Any, list[Any]]:
-    """All that is known of streams and windows, as a checkpoint would have it."""
-    captured = capture(engine._windows)
-    try:
-        decode = engine._dictionary.decode_one
-        name = engine._windows.identities.decode_one
-        events = [
-            (stream, is_pending, part.times.tolist(), part.arrivals.tolist(),
-             [each if each < 0 else name(each) for each in part.ids.tolist()],
-             [(change, *map(decode, row)) for change, *row in part.rows.tolist()])
-            for stream, is_pending, part in list_chunks(captured, 1 << 20)
-        ]  # fmt: skip
-        return captured.fields, events
-    finally:
-        captured.close()
 
 
 def refuse_when_told(engine: Engine, times: list[int]) -> None:
