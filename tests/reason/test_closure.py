@@ -185,6 +185,16 @@ def test_small_arrays_and_numbers_change_nothing(text, seed, monkeypatch):
     run_edges(text, seed)
 
 
+def test_a_new_statement_restores_what_goes_on_from_it():
+    """B → c was derived over a ring, and is stated in the epoch that deletes b → a; from then on it
+    is the only way from b to a.
+    """
+    a, b, c, d = TERMS[0], TERMS[1], TERMS[2], "<u:0>"
+    model = Model(read_rules(PATHS), shows_static=True)
+    model.run([(1, (b, P, a)), (1, (c, P, a)), (1, (d, P, c))], [(a, P, d)], [], 0, True)
+    model.run([(-1, (b, P, a))], [(b, P, c)], [], 0, True)
+
+
 def test_numbering_buckets_anew_keeps_expiry_free(monkeypatch):
     """A triple stated again before it leaves, while numbers begin again: nothing is doubted,
     as long as all that goes has left its window.

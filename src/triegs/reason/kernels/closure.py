@@ -181,9 +181,19 @@ def apply_rows(
 
 
 @kernel
-def doubt_unsupported(facts: Ids, stride: Word, touched: Ids, doubted: Ids, meta: Words) -> None:
-    """Doubt the facts that held by a statement which is gone although its bucket is not."""
-    for at in range(meta[M_APPLIED]):
+def doubt_unsupported(
+    program: Words, facts: Ids, heads: Words, touched: Ids, doubted: Ids, meta: Words
+) -> Word:
+    """Doubt the facts that held by a statement which is gone although its bucket is not.
+
+    What is stated now becomes a generator before any fact is restored: a new statement keeps a fact
+    from doubt, and other facts may hold by it alone.
+    """
+    stride = program[T_STRIDE]
+    for at in range(meta[M_AT], meta[M_APPLIED]):
+        meta[M_AT] = at
+        if not has_heads(program, heads, meta):
+            return NO_FACTS
         record = at * TOUCH_WORDS
         base = touched[record] * stride
         marks = facts[base + MARKS]
@@ -196,6 +206,9 @@ def doubt_unsupported(facts: Ids, stride: Word, touched: Ids, doubted: Ids, meta
             facts[base + MARKS] = marks | DOUBTED
             doubted[meta[M_DOUBTED]] = touched[record]
             meta[M_DOUBTED] += 1
+        if after >= meta[M_FLOOR]:
+            make_generator(program, facts, heads, meta, touched[record])
+    return FINISHED
 
 
 @kernel
@@ -224,15 +237,11 @@ def restore_doubted(
         meta[M_AT] = at
         if meta[M_HEAP] == len(heap):
             return NO_HEAP
-        if not has_heads(program, heads, meta):
-            return NO_FACTS
         fact = doubted[at]
         base = fact * stride
         scratch[BEST] = find_support(
             facts[base + STATED], facts[base + EVENTS], facts[base + LEAVES], facts[base + MARKS]
         )
-        if scratch[BEST] >= meta[M_FLOOR]:
-            make_generator(program, facts, heads, meta, fact)
         if scratch[BEST] < FOREVER:
             run_plans(
                 program, facts, primary, heads, buckets, heap, touched, doubted, meta, scratch,
@@ -245,25 +254,17 @@ def restore_doubted(
 
 
 @kernel
-def seed(
-    program: Words, facts: Ids, heads: Words, buckets: Words, heap: Words, touched: Ids,
-    meta: Words,
-) -> Word:  # fmt: skip
+def seed(facts: Ids, stride: Word, buckets: Words, heap: Words, touched: Ids, meta: Words) -> Word:
     """Raise the facts that hold longer by what states them now."""
-    stride = program[T_STRIDE]
     for at in range(meta[M_AT], meta[M_APPLIED]):
         meta[M_AT] = at
         if meta[M_HEAP] == len(heap):
             return NO_HEAP
-        if not has_heads(program, heads, meta):
-            return NO_FACTS
         fact = touched[at * TOUCH_WORDS]
         base = fact * stride
         support = find_support(
             facts[base + STATED], facts[base + EVENTS], facts[base + LEAVES], facts[base + MARKS]
         )
-        if support >= meta[M_FLOOR]:
-            make_generator(program, facts, heads, meta, fact)
         if support >= meta[M_FLOOR] and support > facts[base + HOLDS]:
             set_holds(facts, stride, buckets, fact, support)
             push_heap(heap, meta, support, fact)
@@ -349,7 +350,7 @@ def run_phases(
                 meta[M_APPLIED] = meta[M_TOUCHED]
                 meta[M_FLOOR] = find_floor(buckets, meta)
         elif phase == SUPPORT:
-            doubt_unsupported(facts, stride, touched, doubted, meta)
+            outcome = doubt_unsupported(program, facts, heads, touched, doubted, meta)
         elif phase == EXPIRE:
             expire_buckets(facts, stride, buckets, touched, meta)
         elif phase == DOUBT:
@@ -370,7 +371,7 @@ def run_phases(
                 program, facts, primary, heads, buckets, heap, touched, doubted, meta, scratch
             )
         elif phase == SEED:
-            outcome = seed(program, facts, heads, buckets, heap, touched, meta)
+            outcome = seed(facts, stride, buckets, heap, touched, meta)
         elif phase == SATURATE:
             outcome = saturate(
                 program, facts, primary, heads, buckets, heap, touched, doubted, meta, scratch
