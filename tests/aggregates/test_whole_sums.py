@@ -107,6 +107,20 @@ def test_sums_equal_the_oracle(seed: int, mode: Any) -> None:
     check_engine(engine)
 
 
+@pytest.mark.parametrize("mode", ["multigraph", "rdf"])
+def test_a_sum_needs_no_index_by_value(mode: Any) -> None:
+    """The digits of a term never change, so no epoch looks for the edges to it."""
+    engine = Engine(mode)
+    engine.apply([("+", "<u:a>", "<u:p>", typed(n, "integer")) for n in range(3)])
+    query = engine.register("SELECT ?x (SUM(?v) AS ?s) { ?x <u:p> ?v } GROUP BY ?x")
+    shown = str(query.explain())
+    assert "look up #" in shown
+    assert "by object" not in shown
+    with query.snapshot() as snapshot:
+        assert [row["s"] for row in snapshot] == [typed(3, "integer")]
+    check_engine(engine)
+
+
 @pytest.mark.parametrize("text", QUERIES[:1] + QUERIES[3:4])
 def test_a_sum_that_jumps_by_more_than_64_bits(text: str) -> None:
     """Old and new value fit, their difference does not."""

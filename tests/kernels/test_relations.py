@@ -34,6 +34,7 @@ from triegs.store.kernels.relations import (
     adjacency_add_logged,
     adjacency_change,
     adjacency_get,
+    map_add_at,
     map_add_logged,
     map_change,
     map_get,
@@ -41,9 +42,11 @@ from triegs.store.kernels.relations import (
     sweep_log,
     tuple_change,
 )
+from triegs.store.kernels.trie import find_leaf
 
 NO_HOLDS = np.empty(0, np.int64)
 ids = st.one_of(st.integers(0, 70), st.integers(0, 2**31 - 1))
+near_ids = st.one_of(st.integers(0, 40), st.integers(0, 2000))
 values = st.integers(-2, 2)
 
 
@@ -106,6 +109,29 @@ def test_map_log_holds_the_words_before(epochs: list[list[tuple[int, int]]]) -> 
         assert list(read_trie(words, words[slot])) == sorted(rows.items())
         assert words[slot + 1] == len(rows)
         assert (words[slot] == 0) == (not rows)
+
+
+@given(st.lists(st.lists(st.dictionaries(near_ids, values, max_size=12), max_size=5), max_size=4))
+def test_leaves_that_were_found_before_other_additions(epochs: list[list[dict[int, int]]]) -> None:
+    """As an edge does: the leaves of all ids of a block are found before the first one changes."""
+    words = make_arena(reserve=False)
+    slot = slot_at(3)
+    rows: dict[int, int] = {}
+    for blocks in epochs:
+        before, root, log = dict(rows), int(words[slot]), make_log()
+        for block in blocks:
+            leaves = {key: find_leaf(words, int(words[slot]), key) for key in block}
+            for key, value in block.items():
+                rows[key] = rows.get(key, 0) + value
+                assert map_add_at(words, log, slot, leaves[key], key, value) == rows[key]
+            rows = {key: count for key, count in rows.items() if count}
+        touched = {key for block in blocks for key, value in block.items() if value}
+        assert read_log(log) == {key: before.get(key, 0) for key in touched}
+        sweep_if_told(words, log, slot)
+        assert list(read_trie(words, root)) == sorted(before.items())
+        publish(words)
+        assert list(read_trie(words, words[slot])) == sorted(rows.items())
+        assert words[slot + 1] == len(rows)
 
 
 @given(st.lists(st.lists(st.tuples(ids, ids, values), max_size=40), max_size=4))

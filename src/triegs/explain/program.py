@@ -169,9 +169,11 @@ class Program:
         if relation.back is not None and len(relation.inputs) == 1:
             again = f"if it was the extreme, walk #{_number(relation.back)} for another"
             yield f"Δ {self._input(relation.inputs[0])}: compare; {again}"
-        elif relation.back is not None:
+        elif relation.kind in (Kind.EDGE, Kind.ORDERED_EDGE, Kind.EXTREME_EDGE):
             pair, below = relation.inputs
             yield f"Δ {self._input(pair)}: look up {self._input(below)}"
+            if relation.back is None:
+                return  # what is below never changes
             variables = (*below.variables, *(v for v in pair.variables if v not in below.variables))
             back = f"#{_number(relation.back)}{tuple_of(variables)}"
             yield f"Δ {self._input(below)}: walk {back}"

@@ -57,8 +57,8 @@ def check_views(views: Views) -> None:
         elif isinstance(view, Index):
             compare(name, found, make_index(views, view))
         elif isinstance(view, Step):
-            is_edge = view.kind == EXTREME_EDGE
-            compare(name, found, make_extreme_edge(views, view) if is_edge else make_step(view))
+            make = make_extreme_edge if view.kind == EXTREME_EDGE else make_step
+            compare(name, found, make(views, view))
             if view.kind in LAYOUTS:
                 check_counts(views, view)
         elif isinstance(view, Rule):
@@ -280,7 +280,7 @@ def make_extreme_edge(views: Views, step: Step) -> Rows:
     return {(v,): choose(each, key=rank) for v, each in found.items()}
 
 
-def make_step(step: Step) -> Rows:
+def make_step(views: Views, step: Step) -> Rows:
     factors = [read_factor(view) for view in step.factors]
     rows: Rows = {}
     if step.kind == EXTREME_PRODUCT:
@@ -289,8 +289,10 @@ def make_step(step: Step) -> Rows:
             if all(factor.get(key) for factor in factors[1:])
         }  # fmt: skip
     if step.kind in (EDGE, ORDERED_EDGE):
-        assert step.by_other is not None
-        for (w, v), weight in step.by_other.relation.scan():
+        assert step.edge is not None
+        column = step.edge.column
+        for *pair, weight in views.read_stream(step.edge.stream).T.tolist():
+            v, w = pair[column], pair[1 - column]
             value = factors[0].get(w, 0)
             if step.is_exact and step.kind == EDGE:
                 rows[v,] = rows.get((v,), 0) + weight * value

@@ -81,10 +81,10 @@ class Enumeration:
             level = Level(edge.relation, (column,), (below,), weighs=True)
             factor = self.enumeration.add_level(level, self._path_from(above))
             if (
-                isinstance(edge, Step) and edge.by_other is not None
+                isinstance(edge, Step) and edge.edge is not None and edge.edge.by_other is not None
             ):  # otherwise nothing is attached to it
                 self.parent_paths[below] = ParentPath(
-                    factor, edge.by_other.relation, (below, column)
+                    factor, edge.edge.by_other.relation, (below, column)
                 )
             self._add_counts_of(edge)
 

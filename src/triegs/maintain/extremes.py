@@ -21,7 +21,7 @@ from triegs.maintain.kernels.tables import (
     OWN_IF_PRESENT,
 )
 from triegs.maintain.leaves import Encode
-from triegs.maintain.model import View
+from triegs.maintain.model import Edge, View
 from triegs.maintain.sources import SourceLowering
 from triegs.maintain.views import Views
 
@@ -93,7 +93,8 @@ class ExtremeLowering(SourceLowering):
             neighbours = OWN
         stream, column = self._stream(alias), alias.variables.index(variable)
         found = self.views.extreme_edge(
-            name, self._is_last(), neighbours, child, self._index(stream, ADJACENCY, 1 - column),
+            name, self._is_last(), neighbours, child,
+            Edge(stream, column, self._index(stream, ADJACENCY, 1 - column)),
             self._index(stream, ADJACENCY, column),
         )  # fmt: skip
         return self.use(found, node, (variable, other), alias)

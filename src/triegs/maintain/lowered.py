@@ -471,17 +471,17 @@ class _Describing:
 
     def _describe_step(self, step: Step) -> Relation:
         meaning, kind = self._meaning(step), STEPS[step.kind]
-        names = meaning.variables
         is_ordered = step.kind in LAYOUTS
         reads = Reads.COUNT if step.is_exact or is_ordered else Reads.PRESENCE
-        inputs = [Input(self.row_of[f], None, names[-1:], reads) for f in step.factors]
+        inputs = [Input(self.row_of[f], None, meaning.variables[-1:], reads) for f in step.factors]
         if step.kind in (EXTREME_EDGE, EXTREME_PRODUCT):
             inputs[:1] = [replace(each, reads=Reads.EXTREME) for each in inputs[:1]]
         back = None
-        if step.by_other is not None:
+        if step.edge is not None:
             assert isinstance(meaning.guard, Alias)
             inputs.insert(0, Input(None, meaning.guard, meaning.guard.variables, Reads.COUNT))
-            back = self.row_of[step.by_other]
+            if step.edge.by_other is not None:
+                back = self.row_of[step.edge.by_other]
         return self._new(
             step, kind, self._columns(step), inputs=tuple(inputs), back=back,
             is_exact=step.is_exact and not is_ordered, has_counts=is_ordered,

@@ -46,6 +46,7 @@ from triegs.maintain.kernels.tables import (
     COUNT,
     COUNTS,
     EDGE,
+    FIXED,
     ORDERED_EDGE,
     ORDERED_PRODUCT,
     PRESENCE,
@@ -56,6 +57,7 @@ from triegs.maintain.kernels.tables import (
 from triegs.maintain.leaves import Encode, Leaves
 from triegs.maintain.model import (
     Check,
+    Edge,
     Index,
     Input,
     Operand,
@@ -172,10 +174,10 @@ class Lowering(Leaves):
         return self.use(found, node, (variable,))
 
     def _ordered(
-        self, name: str, kind: int, factors: Sequence[View], by_other: Index | None = None
+        self, name: str, kind: int, factors: Sequence[View], edge: Edge | None = None
     ) -> View:
         name += self.statistics_name
-        return self.views.step(name, kind, self.has_rows, tuple(factors), by_other)
+        return self.views.step(name, kind, self.has_rows, tuple(factors), edge)
 
     def factor(self, number: int, variable: str) -> View:
         """A node's marginal over its interface variable or, at the top, over the chosen one."""
@@ -212,11 +214,13 @@ class Lowering(Leaves):
             return self.views.summed(index) if is_ordered else index
         name = f"{node.key} edge by {node.bag.index(variable)}"
         child = self._product(f"{name} below", below, is_exact, node, other)
-        by_other = self._index(stream, ADJACENCY, 1 - column)
+        is_constant = is_exact and child.reads == FIXED
+        by_other = None if is_constant else self._index(stream, ADJACENCY, 1 - column)
+        edge = Edge(stream, column, by_other)
         if is_ordered:
-            found = self._ordered(name, ORDERED_EDGE, (child,), by_other)
+            found = self._ordered(name, ORDERED_EDGE, (child,), edge)
         else:
-            found = self.views.step(name, EDGE, is_exact, (child,), by_other)
+            found = self.views.step(name, EDGE, is_exact, (child,), edge)
         return self.use(found, node, (variable, other), alias)
 
     def root(self, number: int) -> View:

@@ -79,16 +79,24 @@ class Index(View):
     order: tuple[int, ...] = ()
 
 
+class Edge(NamedTuple):
+    """What an edge reads besides its factor: a stream, with its key in a column. `by_other` leads
+    from the other column back to the key; it is not needed if the factor never changes.
+    """
+
+    stream: Stream
+    column: int
+    by_other: Index | None
+
+
 @dataclass(slots=True, eq=False)
 class Step(View):
-    """A relation computed from factors. An edge also reads a stream; `by_other` indexes that stream
-    by its second variable, to find the first.
-    """
+    """A relation computed from factors, and for an edge from a stream."""
 
     kind: int = PRODUCT
     is_exact: bool = False
     factors: tuple[View, ...] = ()
-    by_other: Index | None = None
+    edge: Edge | None = None
     #: An edge that carries extremes: the index of the stream by its first variable, whether they
     #: are the highest, how it reads its neighbours, and the judge of the order of terms.
     by_own: Index | None = None

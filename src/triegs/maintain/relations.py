@@ -142,7 +142,7 @@ class ViewRelations:
     def _fill_step(self, step: Step) -> None:
         """List all keys of one input as new, and run the step on them."""
         first = step.factors[0]
-        guard = first if step.by_other is None else step.by_other
+        guard = first if step.edge is None or step.edge.by_other is None else step.edge.by_other
         # Room to list every key of the input, and every key that the step may produce.
         log = np.empty(2 * (len(first.relation) + len(guard.relation)) + 16, np.int64)
         log[0] = 1
@@ -152,14 +152,11 @@ class ViewRelations:
         self._run_step(write_step(step), log, lists, NO_ENTRIES, NOTHING)
         self.check_faults(step.name)
 
-    def _fill_extreme_edge(self, step: Step) -> None:
+    def _fill_edge(self, step: Step, rows: Columns) -> None:
         """Run the step with all pairs of its stream as new ones."""
-        assert step.by_other is not None
-        w, v, weights = self.read_rows(step.by_other)
-        pairs = (w, v) if step.by_other.column == 0 else (v, w)
-        entries = np.stack([*pairs, weights, weights], axis=1).reshape(-1)
+        entries = np.stack([*rows, rows[-1]], axis=1).reshape(-1)
         bounds = np.array([0, entries.size], np.int64)
-        log = np.empty(2 * len(w) + 16, np.int64)
+        log = np.empty(2 * rows.shape[1] + 16, np.int64)
         log[0] = 1
         lists = np.zeros(2 * len(step.factors) + 2, np.int64)
         self._run_step(write_step(step), log, lists, bounds, entries)

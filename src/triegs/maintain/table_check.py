@@ -331,9 +331,12 @@ class TableCheck:
         )  # fmt: skip
         is_ordered = self.words[at] == t.ORDERED_EDGE
         self.expect(column in (0, 1) and is_exact in (0, 1), "[5] a column and a flag are 0 or 1")
-        self.expect(self.pairs.get(by_other) == (stream, 1 - column),
-                    f"[5] slot {by_other} does not lead back in stream {stream}")  # fmt: skip
-        self.expect_weights(by_other)
+        if reads == FIXED and not is_ordered:
+            self.expect(by_other == 0, "[5] an index that is not read")
+        else:
+            self.expect(self.pairs.get(by_other) == (stream, 1 - column),
+                        f"[5] slot {by_other} does not lead back in stream {stream}")  # fmt: skip
+            self.expect_weights(by_other)
         self.check_factor(child, changed, reads, is_ordered)
         self.expect_arity(out, 1 if is_exact and not is_ordered else 2)
         self.finish_step(number, out, own, is_ordered)

@@ -318,9 +318,11 @@ class TableText:
             what = "live pairs with rows" if words[at + EDGE_IS_EXACT] else "live pairs"
         out, changed = self.relation(words[at + EDGE_OUT]), self.listed(words[at + EDGE_LIST])
         yield f"step {number}, {KINDS[kind]}: {what} into {out}{changed}"
-        by = self.relation(words[at + EDGE_BY_OTHER])
-        stream, column = words[at + EDGE_STREAM], words[at + EDGE_COLUMN]
-        yield f"  stream {stream} by column {column}, back by {by}"
+        slot, stream, column = (
+            words[at + offset] for offset in (EDGE_BY_OTHER, EDGE_STREAM, EDGE_COLUMN)
+        )
+        back = f", back by {self.relation(slot)}" if slot else ""
+        yield f"  stream {stream} by column {column}{back}"
         reads = self.reads(kind, words[at + EDGE_READS])
         yield self.factor(words[at + EDGE_CHILD], words[at + EDGE_CHANGED], reads)
 

@@ -138,6 +138,8 @@ def find_streams(views: Sequence[View]) -> list[Stream]:
     for view in views:
         if isinstance(view, Index):
             used[view.stream] = None
+        elif isinstance(view, Step) and view.edge is not None:
+            used[view.edge.stream] = None
         elif isinstance(view, Rule):
             used.update((d.seeds.stream, None) for d in view.deltas if d.seeds.stream is not None)
     for stream in list(used):
@@ -154,8 +156,8 @@ def find_streams(views: Sequence[View]) -> list[Stream]:
 def write_step(step: Step) -> Words:
     """A table of a single step, whose factors have lists 0, 1 …"""
     writer = Writer([*dict.fromkeys(step.factors), step], [])
-    if step.by_other is not None:
-        writer.streams = {step.by_other.stream: 0}
+    if step.edge is not None:
+        writer.streams = {step.edge.stream: 0}
     return writer.write_only(step)
 
 
@@ -247,26 +249,28 @@ class Writer:
         return words + [0] * (STEP_WORDS - len(words))
 
     def _write_edge(self, step: Step) -> list[int]:
-        factor, guard = step.factors[0], step.by_other
-        assert guard is not None
+        factor, edge = step.factors[0], step.edge
+        assert edge is not None
+        back = 0 if edge.by_other is None else edge.by_other.address
         reads = factor.count_kind if step.kind in LAYOUTS else factor.reads
         return [
-            step.kind, self.streams[guard.stream], 1 - guard.column, guard.address, reads,
-            factor.address, self.find_keys(factor), int(step.is_exact), step.address,
+            step.kind, self.streams[edge.stream], edge.column, back, reads, factor.address,
+            self.find_keys(factor), int(step.is_exact), step.address,
             self.lists[step],
         ]  # fmt: skip
 
     def _write_extreme_edge(self, step: Step) -> list[int]:
-        guard, own = step.by_other, step.by_own
-        assert guard is not None
+        edge, own = step.edge, step.by_own
+        assert edge is not None
+        assert edge.by_other is not None
         assert own is not None
         slot, changed = 0, NO_LIST
         if step.factors:
             slot, changed = step.factors[0].address, self.find_keys(step.factors[0])
         return [
-            EXTREME_EDGE, self.streams[guard.stream], own.column, guard.address, step.neighbours,
-            slot, changed, int(step.is_last), step.address, self.lists[step], own.address,
-            step.judge,
+            EXTREME_EDGE, self.streams[edge.stream], edge.column, edge.by_other.address,
+            step.neighbours, slot, changed, int(step.is_last), step.address, self.lists[step],
+            own.address, step.judge,
         ]  # fmt: skip
 
     def _write_product(self, step: Step) -> list[int]:

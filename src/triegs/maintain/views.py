@@ -39,6 +39,7 @@ from triegs.maintain.model import (
     LAYOUTS,
     Delta,
     DigitView,
+    Edge,
     Index,
     Operand,
     Order,
@@ -302,7 +303,7 @@ class Views(ViewRelations):
         return found
 
     def extreme_edge(
-        self, name: str, is_last: bool, neighbours: int, child: View | None, by_other: Index,
+        self, name: str, is_last: bool, neighbours: int, child: View | None, edge: Edge,
         by_own: Index,
     ) -> View:  # fmt: skip
         """An edge that carries extremes, created and filled on first use."""
@@ -311,20 +312,20 @@ class Views(ViewRelations):
         if found is None:
             found = Step(
                 name, self.store.create(name, 1), COUNT, kind=EXTREME_EDGE, factors=factors,
-                by_other=by_other, by_own=by_own, is_last=is_last, neighbours=neighbours,
+                edge=edge, by_own=by_own, is_last=is_last, neighbours=neighbours,
                 judge=self.judges.find_order(),
             )  # fmt: skip
             for factor in factors:
                 list_keys_of(factor)
-            self._fill_extreme_edge(found)
+            self._fill_edge(found, self.read_stream(edge.stream))
             self.by_name[name] = found
         assert isinstance(found, Step), name
-        assert (found.factors, found.by_other, found.by_own) == (factors, by_other, by_own), name
+        assert (found.factors, found.edge, found.by_own) == (factors, edge, by_own), name
         return found
 
     def step(
         self, name: str, kind: int, is_exact: bool, factors: tuple[View, ...],
-        by_other: Index | None = None,
+        edge: Edge | None = None,
     ) -> View:  # fmt: skip
         """A computed view, created and filled on first use.
 
@@ -336,20 +337,22 @@ class Views(ViewRelations):
             relation = self.store.create(name, arity, LAYOUTS.get(kind, PLAIN))
             reads = PRESENCE if kind == EDGE and not is_exact else COUNT
             found = Step(
-                name, relation, reads, kind=kind, is_exact=is_exact, factors=factors,
-                by_other=by_other,
-            )  # fmt: skip
+                name, relation, reads, kind=kind, is_exact=is_exact, factors=factors, edge=edge
+            )
             for factor in factors:
                 list_keys_of(factor)
             try:
-                self._fill_step(found)
+                if edge is None or edge.by_other is not None:
+                    self._fill_step(found)
+                else:
+                    self._fill_edge(found, self.read_stream(edge.stream))
             except MultiplicityOverflow:
                 self.store.drop(relation)  # a rebuild continues without it
                 raise
             self.by_name[name] = found
         # A plan holds the views it names; a view of another plan would be dropped with that plan.
         assert isinstance(found, Step), name
-        assert (found.factors, found.by_other) == (factors, by_other), name
+        assert (found.factors, found.edge) == (factors, edge), name
         return found
 
     def rule(

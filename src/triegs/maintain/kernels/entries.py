@@ -53,7 +53,7 @@ from triegs.maintain.kernels.tables import (
     WHOLES,
 )
 from triegs.maintain.kernels.verdicts import accepts_id, accepts_tuple
-from triegs.maintain.kernels.work import IDS, KEY, OTHER_KEY
+from triegs.maintain.kernels.work import IDS, KEY, LEAVES, OTHER_KEY
 from triegs.store.kernels.blocks import entry_key
 from triegs.store.kernels.layout import (
     DIGIT,
@@ -76,6 +76,7 @@ from triegs.store.kernels.relations import (
 from triegs.store.kernels.trie import find_leaf, trie_get
 
 AHEAD = 16 * ENTRY_WORDS  # entries whose memory is prefetched at once
+SETS_AHEAD = 16
 
 
 @inlined
@@ -232,13 +233,25 @@ def fetch_ahead(
 
 
 @inlined
-def fetch_leaves(words: Words, root: int, block: int, room: int, count: int) -> None:
-    """Prefetch the leaves of the ids of a block."""
+def fetch_leaves(words: Words, work: Words, root: int, block: int, room: int, count: int) -> None:
+    """Find and prefetch the leaves of the ids of a block."""
     for index in range(count):
         key = entry_key(words, block, room, index)
         leaf = find_leaf(words, root, key)
+        store(work, LEAVES + index, leaf)
         prefetch(words, leaf)
         prefetch(words, leaf + HEAD + (key & DIGIT))
+
+
+@inlined
+def fetch_sets(words: Words, root: int, log: Words, start: int, at: int, end: int) -> None:
+    """At regular intervals, prefetch the sets of the next ids of a list."""
+    if (at - start) % (2 * SETS_AHEAD) != 0:
+        return
+    for near in range(at, min(at + 2 * SETS_AHEAD, end), 2):
+        reference = trie_get(words, root, load(log, near))
+        prefetch(words, reference)
+        prefetch(words, reference + LINE_WORDS)
 
 
 @kernel

@@ -268,7 +268,7 @@ def step_extreme_edge(
         set_first(words, work, 0, trie_get(words, load(words, by_other), w))
         while True:
             block, size, room = load(work, BLOCK), load(work, SIZE), load(work, BLOCK_ROOM)
-            fetch_leaves(words, load(words, out), block, room, size)
+            fetch_leaves(words, work, load(words, out), block, room, size)
             for index in range(size):
                 v = entry_key(words, block, room, index)
                 change_word(words, log, work, table, step, v, before, now, verdicts, requests)

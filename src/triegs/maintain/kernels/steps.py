@@ -12,6 +12,7 @@ from triegs.jit.words import (
 from triegs.maintain.kernels.entries import (
     fetch_ahead,
     fetch_leaves,
+    fetch_sets,
     multiply,
     sign,
     subtract,
@@ -37,6 +38,7 @@ from triegs.maintain.kernels.tables import (
     PRODUCT_IS_EXACT,
     PRODUCT_OUT,
 )
+from triegs.maintain.kernels.work import LEAVES
 from triegs.store.kernels.blocks import entry_key, entry_word
 from triegs.store.kernels.cursors import BLOCK, BLOCK_ROOM, SIZE, set_first, set_next_block
 from triegs.store.kernels.layout import (
@@ -44,6 +46,7 @@ from triegs.store.kernels.layout import (
 )
 from triegs.store.kernels.relations import (
     adjacency_add_logged,
+    map_add_at,
     map_add_logged,
     set_fault,
 )
@@ -52,7 +55,7 @@ from triegs.store.kernels.trie import trie_get
 
 @kernel
 def step_edge(
-    words: Words, log: Words, lists: Words, cursor: Words, bounds: Words, entries: Words,
+    words: Words, log: Words, lists: Words, work: Words, bounds: Words, entries: Words,
     table: Words, step: int, roots: Words,
 ) -> None:  # fmt: skip
     """``P(v) = sum over w of G(v, w) * N(w)``, or the live pairs v → {w: G}."""
@@ -74,7 +77,9 @@ def step_edge(
             map_add_logged(words, log, out, v, multiply(words, change, before))
         else:
             adjacency_add_logged(words, log, out, v, w, change)
-    for at in range(load(lists, 2 * changed), load(lists, 2 * changed + 1), 2):
+    start, end = load(lists, 2 * changed), load(lists, 2 * changed + 1)
+    for at in range(start, end, 2):
+        fetch_sets(words, load(words, by_other), log, start, at, end)
         w, before = load(log, at), load(log, at + 1)
         now = value_now(words, kind, child, w)
         change = subtract(words, now, before)
@@ -82,19 +87,20 @@ def step_edge(
             change = sign(now) - sign(before)
         if change == 0:
             continue
-        set_first(words, cursor, 0, trie_get(words, load(words, by_other), w))
+        set_first(words, work, 0, trie_get(words, load(words, by_other), w))
         while True:
-            block, size, room = load(cursor, BLOCK), load(cursor, SIZE), load(cursor, BLOCK_ROOM)
+            block, size, room = load(work, BLOCK), load(work, SIZE), load(work, BLOCK_ROOM)
             if is_exact:
-                fetch_leaves(words, load(words, out), block, room, size)
+                fetch_leaves(words, work, load(words, out), block, room, size)
             for index in range(size):
                 v = entry_key(words, block, room, index)
                 weight = entry_word(words, block, room, index)
                 if is_exact:
-                    map_add_logged(words, log, out, v, multiply(words, weight, change))
+                    leaf = load(work, LEAVES + index)
+                    map_add_at(words, log, out, leaf, v, multiply(words, weight, change))
                 else:
                     adjacency_add_logged(words, log, out, v, w, weight * change)
-            if not set_next_block(words, cursor, 0):
+            if not set_next_block(words, work, 0):
                 break
 
 

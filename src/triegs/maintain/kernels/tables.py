@@ -99,7 +99,7 @@ COUNTER_WORDS = 4
 (
     EDGE_STREAM,  # the stream of G
     EDGE_COLUMN,  # the column of v in G
-    EDGE_BY_OTHER,  # the slot of G keyed by w
+    EDGE_BY_OTHER,  # the slot of G keyed by w; 0 if N is FIXED
     EDGE_READS,  # how N is read: PRESENCE, COUNT or FIXED; with counts, where they are
     EDGE_CHILD,  # the slot of N
     EDGE_CHANGED,  # the list of N

@@ -40,6 +40,7 @@ SIEVE_WORDS = 16
 SIEVE = FRAMES + 64  # a bitmap of the ids of a block
 CHANGED = SIEVE + SIEVE_WORDS  # new counts, by their index in a block
 REMOVED = CHANGED + FULL_BARE  # indices in a block
+LEAVES = CHANGED  # of an edge: the leaves of the ids of a block
 IDS = REMOVED + FULL_BARE  # the ids of a request to a judge
 BUCKETS = IDS + MOST_VALUES
 DIGIT_BITS = 13  # maximum

@@ -25,6 +25,7 @@ from triegs.store.kernels.free import has_room
 from triegs.store.kernels.layout import (
     DIGIT,
     EMPTIED,
+    EPOCH,
     FAULTS,
     HEAD,
     LOG_FULL,
@@ -213,9 +214,36 @@ def push_log(words: Words, log: Words, key: int, old: int) -> None:
     store(log, 0, top + 2)
 
 
-@short_kernel
+@inlined
 def map_add_logged(words: Words, log: Words, slot: int, key: int, value: int) -> int:
     """Add to the count of an id; its first touch in this epoch logs `(id, count before)`."""
+    return map_add_at(words, log, slot, find_leaf(words, load(words, slot), key), key, value)
+
+
+@inlined
+def map_add_at(words: Words, log: Words, slot: int, leaf: int, key: int, value: int) -> int:
+    """The same, for an id whose leaf has just been found, perhaps before additions to other ids.
+
+    If the leaf is this epoch's and the id stays there, no node changes but this one.
+    """
+    digit = key & DIGIT
+    at = leaf + HEAD + digit
+    old = load(words, at)
+    new, overflow = checked_add(old, value)
+    is_kept = old != 0 and new != 0 and not overflow
+    if value == 0 or not is_kept or load(words, leaf) != load(words, EPOCH):
+        return map_change_logged(words, log, slot, key, value)
+    store(words, at, new)
+    children = load(words, leaf + 1)
+    if children & bit(digit + 32) == 0:
+        push_log(words, log, key, old)
+        store(words, leaf + 1, children | bit(digit + 32))
+    return new
+
+
+@short_kernel
+def map_change_logged(words: Words, log: Words, slot: int, key: int, value: int) -> int:
+    """The same, whatever the leaf and the count."""
     if value == 0:
         return trie_get(words, load(words, slot), key)
     if not has_room(words):
