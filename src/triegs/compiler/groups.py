@@ -97,7 +97,20 @@ def compile_groups(query: Query, choices: Choices | None = None) -> Groups:
             plan = replace(plan, nodes=nodes)
         sources.append(Source(measure, values, plan, first + plan.root))
         first += len(plan.nodes)
-    return Groups(variables, tuple(sources))
+    found = Groups(variables, tuple(sources), ())
+    shown = [column.expression for column in grouping.columns]
+    columns = [find_source(query, found, e) if isinstance(e, Aggregate) else None for e in shown]
+    return replace(found, columns=tuple(columns))
+
+
+def find_source(query: Query, groups: Groups, each: Aggregate) -> int:
+    """The number of the source that an aggregate is computed from."""
+    if is_extreme(each):
+        wanted = choose_extreme(each), (each.argument,)
+        for number, source in enumerate(groups.sources):
+            if (source.measure, source.values) == wanted:
+                return number
+    return groups.find(*choose_measure(query, each))
 
 
 def shift_nodes(source: Source) -> Iterator[Node]:

@@ -286,6 +286,8 @@ class Groups:
 
     variables: tuple[str, ...]
     sources: tuple[Source, ...]
+    #: For each column that is an aggregate, the number of the source that it is computed from.
+    columns: tuple[int | None, ...]
 
     def find(self, measure: Measure, values: tuple[str, ...] = ()) -> int:
         """The number of the source with that measure."""

@@ -13,7 +13,7 @@ from triegs.compiler.groups import CARRIED, WHOLE_SUMS, is_extreme
 from triegs.compiler.plan import Measure
 from triegs.errors import MultiplicityOverflow
 from triegs.maintain.digits import WHOLE, sum_of
-from triegs.read.columns import NotIntegers, Sizes, Words, read_columns
+from triegs.read.columns import Columns, NotIntegers, Sizes, Words, read_columns
 from triegs.read.group_measures import find_factor, multiply
 from triegs.read.group_rows import find_row, find_value
 from triegs.read.kernels.groups import (
@@ -62,18 +62,20 @@ class GroupState:
         self._measures = reader.enumeration.measures
         self._factors = [find_factor(measure, version) for measure in self._measures]
 
-    def list_bases(self, sizes: Sizes) -> Iterator[Words]:
-        """The bases of all groups, in batches."""
+    def list_bases(self, sizes: Sizes) -> Iterator[Columns]:
+        """The bases of all groups, in batches, with what the first source counts for them, which is
+        negative where it does not fit 64 bits.
+        """
         if not self._grouping.keys:  # the only group exists always
-            yield np.empty((1, 0), np.int64)
+            yield np.empty((1, 0), np.int64), np.ones(1, np.int64)
             return
-        for ids, _ in read_columns(self._reader.enumeration, self._version, sizes):
-            yield np.ascontiguousarray(ids.T, np.int64)
+        for ids, counts in read_columns(self._reader.enumeration, self._version, sizes):
+            yield np.ascontiguousarray(ids.T, np.int64), counts
 
     def list_all(self) -> Words:
         """The bases of all groups."""
-        width = len(self._groups.variables)
-        return np.concatenate([np.empty((0, width), np.int64), *self.list_bases(lambda: LISTED)])
+        listed = [bases for bases, _ in self.list_bases(lambda: LISTED)]
+        return np.concatenate([np.empty((0, len(self._groups.variables)), np.int64), *listed])
 
     def complete(self, bases: Words) -> Words:
         """All bases of the groups of these bases. Cost: the keys of all bases, if a group may have
@@ -87,9 +89,9 @@ class GroupState:
         chosen = [base for key, each in found.items() if key in groups for base in each]
         return np.array(chosen, np.int64).reshape(len(chosen), bases.shape[1])
 
-    def find_integers(self, bases: Words, spans: Words) -> Words:
+    def find_integers(self, bases: Words, counts: Words, spans: Words) -> Words:
         """The values of a row for each base, by column; `NotIntegers` unless all are integers.
-        `spans` has the integers of the engine by id.
+        `counts` is what the first source counts, `spans` has the integers of the engine by id.
         """
         rows = np.empty((len(self._reader.shown), len(bases)), np.int64)
         for column, key in enumerate(self._reader.shown):
@@ -98,22 +100,26 @@ class GroupState:
                 ids = np.ascontiguousarray(bases[:, self._groups.variables.index(name)])
                 _take_integers(spans, ids, rows[column])
                 continue
-            expression = self._grouping.columns[column].expression
-            assert isinstance(expression, Aggregate)
-            number = self._reader.find_source(expression)
+            number = self._groups.columns[column]
+            assert number is not None
             measure = self._groups.sources[number].measure
             if measure in WHOLE_SUMS:
                 if self._open(number, bases[:0])[0] != EMPTY:
                     raise NotIntegers
                 number = self._find_whole(number)
+            if number == 0 and measure is Measure.COUNT:
+                if (counts < 0).any():
+                    raise NotIntegers
+                rows[column] = counts
+                continue
             try:
-                counts = self._read_counts(number, bases)
+                found = self._read_counts(number, bases)
             except MultiplicityOverflow:
                 raise NotIntegers from None
             if measure in CARRIED:
-                _take_integers(spans, counts - 1, rows[column])
+                _take_integers(spans, found - 1, rows[column])
             else:
-                rows[column] = counts
+                rows[column] = found
         return rows
 
     def find_rows(self, bases: Words) -> Words:

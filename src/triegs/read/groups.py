@@ -19,8 +19,7 @@ import numpy as np
 
 from triegs.compiler.groups import (
     CARRIED,
-    choose_extreme,
-    choose_measure,
+    find_source,
     is_direct,
     is_extreme,
     shows_all_keys,
@@ -86,13 +85,17 @@ class GroupReader(RowReader):
         """Whether kernels can compute all columns as integers, if all their terms are."""
         if not self._is_whole or not self.grouping.keys or self.grouping.having:
             return False
-        columns = (column.expression for column in self.grouping.columns)
-        computed = [each for each, key in zip(columns, self.shown, strict=True) if key is None]
-        return all(
-            isinstance(each, Aggregate)
-            and each.function != "AVG"
-            and self.groups.sources[self.find_source(each)].measure is not Measure.VALUES
-            for each in computed
+        computed = [number for number, key in enumerate(self.shown) if key is None]
+        return all(map(self._is_whole_number, computed))
+
+    def _is_whole_number(self, column: int) -> bool:
+        expression = self.grouping.columns[column].expression
+        source = self.groups.columns[column]
+        return (
+            isinstance(expression, Aggregate)
+            and expression.function != "AVG"
+            and source is not None
+            and self.groups.sources[source].measure is not Measure.VALUES
         )
 
     @property
@@ -102,12 +105,7 @@ class GroupReader(RowReader):
 
     def find_source(self, each: Aggregate) -> int:
         """The number of the source that an aggregate is computed from."""
-        if is_extreme(each):
-            wanted = choose_extreme(each), (each.argument,)
-            for number, source in enumerate(self.groups.sources):
-                if (source.measure, source.values) == wanted:
-                    return number
-        return self.groups.find(*choose_measure(self.plan.query, each))
+        return find_source(self.plan.query, self.groups, each)
 
     @cached_property
     def groups(self) -> Groups:
@@ -196,8 +194,8 @@ class GroupReader(RowReader):
 
     @staticmethod
     def _read_integers(state: GroupState, sizes: Sizes, integers: Integers) -> Iterator[Columns]:
-        for bases in state.list_bases(sizes):
-            yield state.find_integers(bases, integers()), np.ones(len(bases), np.int64)
+        for bases, counts in state.list_bases(sizes):
+            yield state.find_integers(bases, counts, integers()), np.ones(len(bases), np.int64)
 
     def _pick(self, ids: Words) -> Words:
         return ids
@@ -236,7 +234,7 @@ class GroupReader(RowReader):
     def _read_rows(self, state: GroupState, sizes: Sizes) -> Iterator[Columns]:
         """Each row once, with the number of its groups; without LIMIT."""
         if self._is_whole:
-            for bases in state.list_bases(sizes):
+            for bases, _ in state.list_bases(sizes):
                 found = state.find_rows(bases)
                 yield found, np.ones(found.shape[1], np.int64)
             return
