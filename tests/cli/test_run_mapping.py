@@ -168,6 +168,7 @@ def test_names_are_written_as_requested(tmp_path: Path) -> None:
         (("--map", "{form} :paid {to}"), 1, "no column 'form'; its columns: ts, from, to"),
         (("--map", "{from} :paid {to}", "--window", "10m"), 1, "--columns time=NAME"),
         (("--base", "http://b/"), 2, "requires --map"),
+        (("--map", "{from} :paid {to}", "--terms", "integers"), 2, "not with --map"),
         (("--map", "{from} :paid {to}", "--base", "b"), 2, "is not an IRI"),
         (("--map", "{from} :paid {to}", "--columns", "time=when"), 1, "no column 'when' for time"),
         (

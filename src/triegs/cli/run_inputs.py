@@ -137,6 +137,8 @@ def read_base(request: Request, prefixes: dict[str, str]) -> str:
         if request.base is not None:
             reject("requires --map", "--base")
         return ""
+    if request.terms != "ntriples":
+        reject("not with --map, whose templates say what cells contain", "--terms")
     try:
         base = check_base(request.base or BASE)
     except InputError as error:
