@@ -36,7 +36,7 @@ from triegs.maintain.kernels.tables import COUNTER_WORDS, ENTRY_WORDS, EXTREME_E
 from triegs.maintain.kernels.work import PHASE
 from triegs.maintain.label_graphs import STATIC
 from triegs.maintain.leaves import Encode
-from triegs.maintain.meaning import Held
+from triegs.maintain.meaning import Held, describe_overflow
 from triegs.maintain.measures import Measures
 from triegs.maintain.model import Index, Rule, Step, View, is_counts
 from triegs.maintain.morsels import Failed
@@ -244,8 +244,11 @@ class CompiledCore(Uncopied, AtOnce):
         if fault.step < 0:
             return []
         view = self.table.steps[fault.step]
-        error = MultiplicityOverflow(f"a count of {view.name} does not fit 64 bits", view.name)
-        return [(one, error) for one in self.registered if view in one.views]
+        return [
+            (one, describe_overflow(view, one.views))
+            for one in self.registered
+            if view in one.views
+        ]
 
     def _is_due(self, registered: RegisteredPlan) -> bool:
         """Whether an epoch should try to rebuild a plan's views: the plan is stalled, or a
@@ -265,7 +268,7 @@ class CompiledCore(Uncopied, AtOnce):
             try:
                 self._lower(registered)
             except MultiplicityOverflow as error:
-                registered.error = error
+                registered.error = registered.error or error
             else:
                 registered.error = None
         self._follow_views()

@@ -18,6 +18,7 @@ from triegs.maintain.kernels.fill import (
     move_pairs,
 )
 from triegs.maintain.kernels.work import BUFFER_WORDS, FIXED_WORDS, RAW, RUNS, RUNS_END, SCRATCH
+from triegs.maintain.meaning import TOO_LARGE
 from triegs.maintain.model import Index, Rule, Step, View, find_address
 from triegs.maintain.one_step import NOTHING, run_step
 from triegs.maintain.streams import Columns
@@ -82,7 +83,7 @@ class ViewRelations:
             raise MemoryLimitReached(f"{name}: no room")
         if faults:
             self.store.words[FAULTS] = 0
-            raise MultiplicityOverflow(f"a count of {name} does not fit 64 bits", name)
+            raise MultiplicityOverflow(TOO_LARGE, name)
 
     def _move(self, counts: Index, is_back: bool) -> None:
         words, address = self.store.words, find_address(self.unindexed)

@@ -35,6 +35,7 @@ from triegs.maintain.kernels.tables import (
     TUPLES,
 )
 from triegs.maintain.label_graphs import LabelGraphs
+from triegs.maintain.meaning import TOO_LARGE
 from triegs.maintain.model import (
     LAYOUTS,
     Delta,
@@ -236,8 +237,7 @@ class Views(ViewRelations):
         found = columns.shape[1]
         high, low = int((columns[-1] >> 32).sum()), int((columns[-1] & LOW).sum())
         if (high << 32) + low >= 2**63:
-            message = f"the sum of the counts of {view.name} does not fit 64 bits"
-            raise MultiplicityOverflow(message, view.name)
+            raise MultiplicityOverflow(TOO_LARGE, view.name)
         flat = np.ascontiguousarray(columns).reshape(-1)
         key = np.empty(arity, np.int64)
         self.store.clear(view.relation)
