@@ -204,7 +204,7 @@ def list_endpoints(service: Service) -> list[Endpoint]:
         name = request.path_params["name"]
         epoch = given.read_number("epoch")
         if not NAME.fullmatch(name):
-            raise Problem(400, "invalid name", "a hold is named like a query")
+            raise Problem(400, "invalid name", "a hold's name must be valid as a query's name")
         if name in engine.holds and epoch in (None, engine.holds[name]):
             return JSONResponse({"name": name, "epoch": engine.holds[name]})
         text = None if epoch is None else str(epoch)

@@ -218,7 +218,9 @@ class Guard:
             )  # fmt: skip
         needed = find_role(scope.get("method", "GET"), scope["path"])
         if token.role < needed:
-            raise Problem(403, "the token has another role", f"this needs {needed.name.lower()}")
+            raise Problem(
+                403, "the token has another role", f"it needs the role {needed.name.lower()}"
+            )
         scope["client_name"] = token.name
         scope["role"] = token.role.name.lower()
 

@@ -1,4 +1,4 @@
-"""What every running pipeline can do."""
+"""The methods of every running pipeline."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ class Handle(Closing, ABC):
     def stop(self) -> None:
         """Stop after the current batch. Idempotent. Answers stay readable.
 
-        A sink may call it: it then returns at once, and the stream ends after this batch.
+        A sink may call this method: it then returns at once, and the stream ends after the batch.
         """
         self._is_stopped = True
         if self._taker == get_ident():
