@@ -76,7 +76,7 @@ class MemoryFile:
         return os.fstat(self.descriptor).st_blocks * 512
 
     def close(self) -> None:
-        """The memory stays until nobody maps it."""
+        """Close the file; its memory stays until nobody maps it."""
         descriptor, self.descriptor = self.descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)

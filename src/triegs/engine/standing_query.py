@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class StandingQuery(Uncopied):
     """A registered query: take snapshots, follow changes, explain it, close it.
 
-    `Engine.register` makes it. ``query`` is the parsed text, ``plan`` how it is maintained.
+    `Engine.register` creates it. ``query`` is the parsed text, ``plan`` how it is maintained.
 
     >>> from triegs import Engine
     >>> with Engine() as engine, engine.register("ASK { ?x ?p ?y }", name="any") as query:

@@ -51,7 +51,7 @@ class AggregateResult(NamedTuple):
 class WindowAggregate(Uncopied):
     """An aggregate over a window of events: read it, follow its changes, explain it, close it.
 
-    `Engine.aggregate` and `StandingQuery.aggregate` make it. From any thread.
+    `Engine.aggregate` and `StandingQuery.aggregate` create it. Usable from any thread.
 
     >>> from triegs import Engine, Window
     >>> engine = Engine(prefixes={"": "http://ex/"})

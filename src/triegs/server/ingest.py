@@ -62,10 +62,10 @@ FIELDS = (
     Field("columns", "columns with other names: OURS=THEIRS,…"),
     Field("stream", "the stream of timed events"),
     Field("timed", "events wait for the watermark", FLAG),
-    Field("advance", "then move the watermark", FLAG),
+    Field("advance", "afterwards, move the watermark", FLAG),
     Field("strict", "reject the body if one event is wrong", FLAG),
-    Field("durable", "answer when the epoch survives a power failure", FLAG),
-    Field("Idempotency-Key", "a request that is sent again counts once", is_header=True),
+    Field("durable", "respond when the epoch survives a power failure", FLAG),
+    Field("Idempotency-Key", "a repeated request counts once", is_header=True),
     Field("Content-Encoding", "gzip", {"enum": ["gzip", "identity"]}, is_header=True),
 )
 BINARY = {"type": "string", "format": "binary"}

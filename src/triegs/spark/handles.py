@@ -85,7 +85,8 @@ class Handle(Closing, ABC):
         """Current figures. Any thread."""
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until the stream has ended, at most so many seconds; returns whether it has.
+        """Wait until the stream has ended, or for at most that many seconds; returns whether it has
+        ended.
 
         Raises `BatchFailed` if a batch failed, with its number and the reason, or if somebody else
         stopped the Spark session.
