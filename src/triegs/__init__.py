@@ -1,12 +1,13 @@
 """Standing graph-pattern queries over live event streams, with exact answers.
 
-An `Engine` holds a graph. `Engine.register` takes the text of a query and gives a `StandingQuery`,
-`Engine.apply` takes a batch of updates, and `StandingQuery.snapshot` gives a `Snapshot`: the
-answers of one published epoch, each with its multiplicity, which no later update changes.
+An `Engine` holds a graph. `Engine.register` takes the text of a query and returns a
+`StandingQuery`, `Engine.apply` takes a batch of updates, and `StandingQuery.snapshot` returns a
+`Snapshot`: the answers of one published epoch, each with its multiplicity, which no later update
+changes.
 
-Behind it, a text goes through `parse` to a `Query` and through `compile_query` to a `Plan`.
-`Reference` executes any plan from scratch, also those that the engine does not run yet. Names are
-loaded on first use, so that ``import triegs`` stays light.
+Internally, `parse` turns a text into a `Query`, and `compile_query` turns that into a `Plan`.
+`Reference` executes any plan from scratch. Names are loaded on first use, so that ``import triegs``
+stays light.
 """
 
 from __future__ import annotations

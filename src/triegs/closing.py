@@ -1,4 +1,4 @@
-"""What a ``with`` statement closes at its end."""
+"""Objects that a ``with`` statement closes at its end."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Self
 
 
 class Closing:
-    """A base for what has a `close` and nothing else to do at the end of a ``with`` statement."""
+    """A base for objects that only need `close` at the end of a ``with`` statement."""
 
     def close(self) -> None:
         raise NotImplementedError

@@ -78,11 +78,11 @@ class UnsupportedQuery(QueryError):
 
 
 class RuleError(QueryError):
-    """The text of rules is invalid, or has what rules do not support, such as negation."""
+    """The text of rules is invalid, or uses an unsupported construct, such as negation."""
 
 
 class QueryWarning(UserWarning):
-    """A Python warning: a valid query that is most likely a mistake, as an unbound variable is.
+    """A Python warning: a valid query that is most likely a mistake, such as an unbound variable.
 
     ``warnings.simplefilter("error", triegs.QueryWarning)`` turns it into an error.
     """
@@ -237,7 +237,7 @@ class CannotWrite(TriegsError):
 
     @classmethod
     def name(cls, path: str | PathLike[str], error: OSError) -> CannotWrite:
-        """Make the error from what the operating system reports for a file.
+        """Create the error from an operating system error for a file.
 
         >>> print(CannotWrite.name("a.csv", OSError(28, "No space left on device")))
         cannot write a.csv: No space left on device

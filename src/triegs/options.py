@@ -53,9 +53,9 @@ def check_prefixes(prefixes: object) -> None:
 
 
 def check_name(name: object) -> None:
-    """Reject a name of a query, a hold, a subscription or an aggregate that is no text."""
+    """Reject a name of a query, a hold, a subscription or an aggregate that is not a str."""
     if not isinstance(name, str):
-        raise BadOption(f"a name must be a text, not {name!r}")
+        raise BadOption(f"a name must be a str, not {name!r}")
 
 
 def check_number(name: str, value: object) -> None:

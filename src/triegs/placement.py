@@ -1,8 +1,8 @@
-"""On which CPUs threads run: on any, on one each, or on those of one NUMA node after the other.
+"""Which CPUs threads run on: any, one each, or those of one NUMA node after another.
 
-Nodes are read from Linux' ``/sys``. Where a system has no affinity of threads, nothing is pinned,
-and `Placement.describe` says so. Memory follows by first touch: an arena grows on the thread that
-runs its lane.
+Nodes are read from ``/sys`` on Linux. Where a system has no thread affinity, nothing is pinned, and
+`Placement.describe` says so. Memory follows by first touch: an arena grows on the thread that runs
+its lane.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Placement(NamedTuple):
 def plan_placement(
     kind: str | Sequence[int] | None, threads: int, nodes: dict[int, tuple[int, ...]] | None = None
 ) -> Placement:
-    """The CPUs of so many threads: ``"cpus"`` gives each one of its own, node by node; ``"nodes"``
+    """The CPUs of that many threads: ``"cpus"`` gives each its own CPU, node by node; ``"nodes"``
     gives each all CPUs of a node, which is filled before the next one is used; a sequence of
-    numbers names them. With more threads than CPUs it starts over.
+    numbers names the CPUs. With more threads than CPUs, CPUs are reused.
 
     >>> plan_placement("cpus", 3, {0: (0, 1), 1: (2, 3)}).cpus
     ((0,), (1,), (2,))
@@ -99,7 +99,7 @@ def parse_cpus(text: str) -> list[int]:
 
 
 def find_allowed() -> set[int] | None:
-    """The CPUs that this process may use; None if the system has no affinity of threads."""
+    """The CPUs that this process may use; None if the system has no thread affinity."""
     return set(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
 
 

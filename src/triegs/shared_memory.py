@@ -4,8 +4,8 @@ A `MemoryFile` is made by ``memfd_create``, so nothing stays behind if a process
 process of the same user opens it through ``/proc`` by a `FileRef`: the number of the process, that
 of the descriptor, and the name, which is random and so tells whether it still is the same file.
 
-What a reader maps it cannot write: the kernel ends a process that tries. Its arrays say that they
-are writable all the same, because kernels are compiled for such arrays.
+A reader cannot write what it maps: the operating system ends a process that tries. Its arrays claim
+to be writable all the same, because kernels are compiled for such arrays.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class FileRef(NamedTuple):
 
 
 class MemoryFile:
-    """A file in memory. It has its size for good; memory is provided as it is written.
+    """A file in memory, of a fixed size; memory is provided as it is written.
 
     >>> file = MemoryFile("example", 4096)
     >>> os.pwrite(file.descriptor, b"abc", 0), os.pread(file.descriptor, 3, 0)
@@ -76,7 +76,7 @@ class MemoryFile:
         return os.fstat(self.descriptor).st_blocks * 512
 
     def close(self) -> None:
-        """The memory stays until nobody maps it."""
+        """Close the file; its memory stays until nobody maps it."""
         descriptor, self.descriptor = self.descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)

@@ -315,7 +315,7 @@ def test_refusals() -> None:
             engine.aggregate("?x :p", [], "count", window)
         assert not engine.aggregates
         found = engine.aggregate(PATTERN, [], "count", window, name="n")
-        with pytest.raises(StateError, match="exists already"):
+        with pytest.raises(StateError, match="already exists"):
             engine.aggregate(PATTERN, [], "count", window, name="n")
         found.close()
         found.close()

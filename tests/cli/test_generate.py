@@ -164,7 +164,7 @@ def test_inserts_only() -> None:
         (["social", "--format", "jelly"], "cannot express the deletions of social"),
         (["social", "--format", "xml"], "xml"),
         (["social", "--events", "-1"], "greater than or equal to 0"),
-        (["social", "--rate", "0"], "a rate is more than 0"),
+        (["social", "--rate", "0"], "a rate must be more than 0"),
         (["social", "--integers"], "not integers"),
         (["path3", "--integers", "--format", "nq"], "cannot have integers as subjects"),
         (["path3", "--static", "s.nt"], "has no static facts"),

@@ -40,7 +40,7 @@ def test_a_copy_has_the_newest_checkpoint_and_the_log_after_it(state, tmp_path):
 
 def test_nothing_is_overwritten(state, tmp_path):
     (tmp_path / "copy").mkdir()
-    assert "exists already" in back_up(state, tmp_path / "copy", code=2).stderr
+    assert "already exists" in back_up(state, tmp_path / "copy", code=2).stderr
     (tmp_path / "other.unfinished").mkdir()
     assert "perhaps from an interrupted copy" in " ".join(
         back_up(state, tmp_path / "other", code=2).stderr.split()

@@ -106,7 +106,7 @@ def test_what_is_no_batch_is_renamed_and_reported(home):
 
 
 def test_bad_calls(home):
-    with pytest.raises(ValueError, match="a source has letters"):
+    with pytest.raises(ValueError, match="a source name has only letters"):
         commit_batch(home, make_table(1), "a/b", 1)
     with pytest.raises(StateError, match="no directory"):
         Engine().take_inbox()

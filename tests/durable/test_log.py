@@ -175,7 +175,7 @@ class TestUndo:
         log = open_log(disk, **NEVER, **THREE)
         fill(log, 3)
         disk.fail(4, Fault())
-        with pytest.raises(LogFailed, match="a segment was not made"):
+        with pytest.raises(LogFailed, match="a segment was not created"):
             fill(log, 1)
         log.undo(3)
         fill(log, 4)

@@ -153,7 +153,7 @@ def test_one_run_at_a_time(place):
     with Engine.open(place.state):
         done = place.run(code=1)
     assert re.fullmatch(
-        rf"error: {place.state} is open already: process {os.getpid()} on .*\n", done.stderr
+        rf"error: {place.state} is already open: process {os.getpid()} on .*\n", done.stderr
     )
 
 

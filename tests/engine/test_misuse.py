@@ -145,7 +145,7 @@ def test_leases_and_syncs_are_durations(tmp_path: Path) -> None:
         with pytest.raises(WindowError):
             query.snapshot(lease=lease)  # type: ignore[arg-type]
     for sync in ("soon", math.nan, 0, -5, True, None, "0s"):
-        with pytest.raises(BadOption, match="sync is 'always', 'never' or a duration"):
+        with pytest.raises(BadOption, match="sync must be 'always', 'never' or a duration"):
             Engine.open(tmp_path, sync=sync)  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []
 
@@ -224,7 +224,7 @@ def test_names_are_texts(tmp_path: Path) -> None:
                 lambda name: query.subscribe(name=name),
                 lambda name: engine.aggregate("?x :p ?y", window=Window("10s"), name=name),
             ):
-                with pytest.raises(BadOption, match="a name must be a text, not"):
+                with pytest.raises(BadOption, match="a name must be a str, not"):
                     name(bad)
         with pytest.raises(BadOption, match="positions must map names to values"):
             engine.note("x")  # type: ignore[arg-type]

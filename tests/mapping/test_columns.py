@@ -79,7 +79,7 @@ def test_a_column_without_texts_is_reported():
     engine = Engine()
     with pytest.raises(InputError, match="b: a binary column cannot be mapped"):
         engine.apply(pa.table({"a": ["x"], "b": [b"y"]}), map="{a} :p {b}")
-    with pytest.raises(InputError, match=r"rows are those of a table .* not of a list"):
+    with pytest.raises(InputError, match=r"expected a table .* not a list"):
         engine.apply([("+", 1, 2, 3)], map="{a} :p {b}")
     with pytest.raises(InputError, match="columns renames only time, op, id, not subject"):
         engine.apply(pa.table({"a": ["x"]}), map="{a} :p {a}", columns={"subject": "a"})

@@ -102,7 +102,7 @@ CUT = gzip.compress(b"{}", mtime=0)[:-4]  # without a time, so that its test has
     [
         (b"", {"Content-Type": "text/plain"}, {}, 415, "application/n-quads"),
         (b"", {}, {}, 415, "text/csv"),
-        (b"x", {"Content-Encoding": "br"}, {}, 415, "not gzip"),
+        (b"x", {"Content-Encoding": "br"}, {}, 415, "use gzip"),
         (b"x", {"Content-Encoding": "gzip"}, {}, 400, "not valid gzip"),
         (CUT, {"Content-Encoding": "gzip"}, {}, 400, "end is missing"),
         (b"nonsense\n", {}, {}, 422, "1 records are malformed"),

@@ -137,7 +137,7 @@ def test_a_token_is_asked_for_and_its_role_is_kept_to(browser: Browser, tmp_path
         browser.wait("document.getElementById('token-dialog')?.open")
         browser.write("#token", "wrong wrong wrong")
         browser.press("Enter")
-        wait_for_text(browser, "#token-text", "does not know this token")
+        wait_for_text(browser, "#token-text", "no longer accepts this token")
         browser.write("#token", "0123456789abcdef")
         browser.press("Enter")
         browser.wait("document.querySelector('tr[data-query=knows]')")

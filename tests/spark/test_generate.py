@@ -59,7 +59,7 @@ def test_what_is_refused(spark: LocalSpark, tmp_path: Path) -> None:
     session, path = spark.get(), str(tmp_path / "in")
     with pytest.raises(InputError, match="there is no workload 'none'; there are social"):
         generate(session, "none", path, events=1)
-    with pytest.raises(InputError, match="the number of events is not negative: -1"):
+    with pytest.raises(InputError, match="the number of events must not be negative: -1"):
         generate(session, "social", path, events=-1)
     with pytest.raises(InputError, match="partitions must be at least 1, not 0"):
         generate(session, "social", path, events=1, partitions=0)

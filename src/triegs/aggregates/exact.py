@@ -141,7 +141,7 @@ class ExactSums:
         if len(found) != rows:
             raise ValueError(f"{len(found)} groups for {rows} rows")
         if rows and not 0 <= int(found.min()) <= int(found.max()) < self.groups:
-            raise IndexError(f"groups are from 0 to {self.groups - 1}")
+            raise IndexError(f"groups must be from 0 to {self.groups - 1}")
         return found
 
     def _widen(self, group: int) -> None:

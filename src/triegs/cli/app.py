@@ -181,7 +181,7 @@ def demo(
 
 
 def offer_page() -> None:
-    """Ask somebody at a terminal whether to serve the stream behind the page."""
+    """Ask the user at a terminal whether to serve the stream on the status page."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return
     if typer.confirm("\nServe it now, at http://127.0.0.1:7077, until Ctrl-C?", default=False):

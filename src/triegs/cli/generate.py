@@ -80,7 +80,7 @@ def generate(
     ] = None,
     static: Annotated[
         Path | None,
-        typer.Option("--static", metavar="FILE.nt", help="Write the static facts (social only)."),
+        typer.Option("--static", metavar="FILE.nt", help="Write the static facts, if it has any."),
     ] = None,
     rate: Annotated[
         float, typer.Option("--rate", metavar="R", help="Events per second of event time.")

@@ -72,7 +72,7 @@ def show_losses(
 
 
 def show_skipped(paths: Iterable[str]) -> None:
-    """Name the entries of directories that are not read, but for hidden ones."""
+    """Name the entries of directories that are not read, except hidden ones."""
     names = [path for path in paths if not Path(path).name.startswith((".", "_"))]
     if not names:
         return

@@ -47,7 +47,7 @@ RuleFiles = Annotated[
     list[str] | None,
     list_option(
         "--rules", metavar="FILE|rdfs|rdfs-plus",
-        help="Rules, Datalog or CONSTRUCT; what they derive is in the graph.",
+        help="Rules, as Datalog or CONSTRUCT; queries also see what they derive.",
     ),
 ]  # fmt: skip
 Base = Annotated[

@@ -197,7 +197,7 @@ def run(
     prefixes: Prefixes = None,
     static: Annotated[
         list[str] | None,
-        list_option("--static", metavar="FILE", help="RDF loaded at the start that never expires."),
+        list_option("--static", metavar="FILE", help="RDF to load at the start; it never expires."),
     ] = None,
     rules: RuleFiles = None,
     follow: Annotated[
@@ -214,7 +214,7 @@ def run(
         int,
         typer.Option(
             "--workers", metavar="N", min=1,
-            help="Threads that share several queries among them, in lanes; not with --state.",
+            help="Divide several queries among up to N threads, in lanes; not with --state.",
         ),
     ] = 1,
     state: Annotated[
@@ -310,7 +310,7 @@ def run(
     quarantine: Annotated[
         str | None,
         text_option(
-            "--quarantine", metavar="FILE", help="Write rejected records there, with reasons."
+            "--quarantine", metavar="FILE", help="Write rejected records to FILE, with reasons."
         ),
     ] = None,
     stats: Annotated[

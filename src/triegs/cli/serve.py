@@ -100,7 +100,7 @@ def serve(
     ] = None,
     queries: Annotated[
         list[str] | None,
-        list_option("--query", metavar="[NAME=]QUERY", help="Register a query, a file or a text."),
+        list_option("--query", metavar="[NAME=]QUERY", help="Query file or text to register."),
     ] = None,
     prefixes: Prefixes = None,
     rules: RuleFiles = None,
@@ -111,7 +111,7 @@ def serve(
     sync: Sync = None,
     memory_limit: Annotated[
         str | None,
-        text_option("--memory-limit", metavar="SIZE", help="Limit of graph and views."),
+        text_option("--memory-limit", metavar="SIZE", help="Memory limit of graph and views."),
     ] = None,
     retain_epochs: Annotated[
         int, typer.Option("--retain-epochs", metavar="N", min=0, help="Older epochs to keep.")
@@ -120,7 +120,8 @@ def serve(
         str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")
     ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option("--port", metavar="N", min=0, max=65535, help="0 takes a free port.")
+        int,
+        typer.Option("--port", metavar="N", min=0, max=65535, help="Port to listen on; 0 for any."),
     ] = 7077,
     token_file: Annotated[
         Path | None,
@@ -135,23 +136,31 @@ def serve(
         ),
     ] = None,
     epoch_every: Annotated[
-        str, typer.Option("--epoch-every", metavar="TIME", help="Least time between busy epochs.")
+        str,
+        typer.Option(
+            "--epoch-every", metavar="TIME", help="Minimum interval of epochs under load."
+        ),
     ] = "20ms",
     epoch_rows: Annotated[
-        int, typer.Option("--epoch-rows", metavar="N", min=1, help="Rows that do not wait for it.")
+        int,
+        typer.Option(
+            "--epoch-rows", metavar="N", min=1, help="Rows that publish an epoch at once."
+        ),
     ] = 65_536,
     queue_bytes: Annotated[
-        str, typer.Option("--queue-bytes", metavar="SIZE", help="Events that may wait.")
+        str, typer.Option("--queue-bytes", metavar="SIZE", help="Limit of queued events.")
     ] = "256MiB",
     body_bytes: Annotated[
-        str, typer.Option("--body-bytes", metavar="SIZE", help="Largest body of a request.")
+        str, typer.Option("--body-bytes", metavar="SIZE", help="Limit of a request body.")
     ] = "64MiB",
     lease: Annotated[
-        str, typer.Option("--lease", metavar="TIME", help="How long a response keeps its epoch.")
+        str, typer.Option("--lease", metavar="TIME", help="How long a response holds its epoch.")
     ] = "60s",
     rate: Annotated[
         float,
-        typer.Option("--rate", metavar="N", min=0, help="Requests per second of a client; 0: any."),
+        typer.Option(
+            "--rate", metavar="N", min=0, help="Requests per second per client; 0: no limit."
+        ),
     ] = 0,
     adhoc: Annotated[
         bool,
@@ -159,10 +168,10 @@ def serve(
     ] = True,
     adhoc_time: Annotated[
         str,
-        typer.Option("--adhoc-time", metavar="TIME", help="Longest time of such a query."),
+        typer.Option("--adhoc-time", metavar="TIME", help="Time limit of such a query."),
     ] = "5s",
     demo: Annotated[
-        bool, typer.Option("--demo", help="Run a generated stream with queries behind the page.")
+        bool, typer.Option("--demo", help="Serve a generated stream with queries.")
     ] = False,
     log_format: Annotated[
         LogOption, choice_option("--log-format", LogOption, "Form of log lines. Default: text.")
@@ -173,7 +182,7 @@ def serve(
         typer.Option(
             "--config",
             metavar="FILE.toml",
-            help="Read options from a file; those given here come first.",
+            help="Read options from a file; the command line takes precedence.",
             is_eager=True,
             callback=read_config,
         ),
@@ -181,9 +190,8 @@ def serve(
 ) -> None:
     """Serve an engine over HTTP: events in, answers and changes out.
 
-    Needs the extra server: pip install 'triegs[server]'. Open the address in a
-    browser to watch it. Without --token-file it listens on the loopback interface
-    only.
+    Needs the extra server: pip install 'triegs[server]'. Open the address in a browser for its
+    status page. Without --token-file it listens on the loopback interface only.
     """
     request = ServeRequest(**locals())
     with quiet_exit():

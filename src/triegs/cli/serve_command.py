@@ -59,9 +59,7 @@ def run_serve(request: ServeRequest) -> None:
         host = f"[{request.host}]" if ":" in request.host else request.host
         LOG.info("serving http://%s:%d", host, port, extra={"facts": {"epoch": engine.epoch}})
         if access.is_open:
-            LOG.info(
-                "no --token-file: loopback only, and everybody on this machine may do everything"
-            )
+            LOG.info("no --token-file: loopback only, and everyone on this machine has full access")
         service = Service(engine, settings, prefixes)
         serve(service, bound, access, [lambda: demo.run_stream(service)] if request.demo else ())
     LOG.info("stopped")

@@ -1,7 +1,7 @@
 """A client of ``triegs serve``, with the names of `triegs.Engine` and `triegs.StandingQuery`.
 
-`client` sends requests and sends them again, `queries` are queries of the server, `streams` follow
-them.
+`client` sends requests and repeats them if necessary, `queries` are queries of the server,
+`streams` follow them.
 """
 
 from triegs.client.client import Client, Outcome

@@ -1,4 +1,4 @@
-"""`Client`: events to a server, queries of it."""
+"""`Client`: sends events to a server, and reads its queries."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SIGNS = {"+": "+", "-": "-", None: "+", 1: "+", -1: "-"}
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a batch of events; see ``docs/server.md``."""
+    """The outcome of a batch of events; see ``docs/server.md``."""
 
     epoch: int
     accepted: int
@@ -34,11 +34,11 @@ class Outcome:
 
 
 class Client:
-    """A server, from another process. A context manager; from one thread at a time.
+    """A server, used from another process. A context manager; use it from one thread at a time.
 
     Batches have idempotency keys, so a batch that is sent again after a lost connection counts
     once. Requests are repeated up to `retries` times while the server cannot be reached or is busy:
-    by default for about 40 seconds, in which a server that was killed has started again.
+    by default for about 40 seconds, enough for a killed server to restart.
 
     >>> client = Client("http://127.0.0.1:7077", token="0123456789abcdef")
     >>> client
@@ -113,7 +113,7 @@ class Client:
         slide: str | None = None,
         replace: bool = False,
     ) -> RemoteQuery:
-        """Register a query under a name; again with the same text, it is the one there is."""
+        """Register a query under a name; if it exists with the same text, returns that one."""
         kept = keep if isinstance(keep, str) else ",".join(keep)
         params = {
             "keep": kept or None, "root": root, "window": window, "slide": slide,
@@ -133,7 +133,7 @@ class Client:
         return {each["name"]: RemoteQuery(self._transport, each) for each in found}
 
     def sparql(self, text: str) -> pa.Table:
-        """The answers of any supported query now, as an Arrow table."""
+        """The current answers of any supported query, as an Arrow table."""
         headers = {"Accept": ARROW, "Content-Type": "application/sparql-query"}
         found = self._transport.send("POST", "/sparql", headers=headers, content=text.encode())
         return read_arrow(found.content)

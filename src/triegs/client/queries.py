@@ -44,7 +44,7 @@ class RemoteSnapshot:
 
 
 class RemoteQuery:
-    """A registered query of a server. `Client.register` and `Client.queries` make it."""
+    """A registered query of a server. `Client.register` and `Client.queries` create it."""
 
     def __init__(self, transport: Transport, found: dict[str, Any]) -> None:
         self._transport = transport

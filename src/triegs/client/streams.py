@@ -20,9 +20,9 @@ PAUSE_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One message: ``kind`` is ``"snapshot"`` (forget all answers), ``"answers"``, ``"changes"`` or
-    ``"progress"``. ``epoch`` is set where one is complete. ``rows`` are dictionaries by variable,
-    with ``multiplicity`` or ``change``.
+    """One message: ``kind`` is ``"snapshot"`` (discard all answers), ``"answers"``, ``"changes"``
+    or ``"progress"``. ``epoch`` is set where one is complete. ``rows`` are dictionaries by
+    variable, with ``multiplicity`` or ``change``.
     """
 
     kind: str
@@ -91,11 +91,11 @@ class Following:
 
 
 class Events(Following):
-    """The events of a query, as they come; it ends when the query is dropped.
+    """The events of a query, as they arrive; ends when the query is dropped.
 
-    A lost connection is made again after a pause, and continues after the last complete epoch; if
-    the server no longer has that, a ``snapshot`` event begins anew. A break within a snapshot does
-    so too.
+    A lost connection is reopened after a pause, and continues after the last complete epoch. If the
+    server no longer has that epoch, or if the connection broke within a snapshot, a new
+    ``snapshot`` event follows.
     """
 
     def __iter__(self) -> Iterator[Event]:

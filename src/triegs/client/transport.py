@@ -1,4 +1,4 @@
-"""Requests that are sent again until they are answered, and errors as exceptions."""
+"""Requests that are repeated until they are answered, and errors as exceptions."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ LONGEST_PAUSE_S = 10.0
 class Transport:
     """Sends requests to one server.
 
-    A request is sent again, up to `retries` times, if the connection fails or the server is busy;
-    the pauses double, or are those that the server asks for. So only requests that may be repeated
-    go through here.
+    A request is repeated up to `retries` times if the connection fails or the server is busy; the
+    pauses double, unless the server asks for others. So only requests that may be repeated go
+    through here.
     """
 
     def __init__(self, url: str, token: str | None, timeout_s: float, retries: int) -> None:
@@ -39,7 +39,7 @@ class Transport:
         headers: Mapping[str, str] | None = None,
         content: bytes | None = None,
     ) -> httpx2.Response:
-        """The response; raises what an error response says."""
+        """Send a request and return its response; an error response is raised as an exception."""
         given = {name: write(value) for name, value in (params or {}).items() if value is not None}
         for attempt in range(self._retries + 1):
             is_last = attempt == self._retries

@@ -43,7 +43,7 @@ def back_up(source: Path, target: Path, make: Make) -> Backup:
     """
     files = DiskFiles()
     if target.exists():
-        raise StateError(f"{target} exists already, and is not overwritten")
+        raise StateError(f"{target} already exists and is not overwritten")
     if read_settings(files, source) is None:
         raise StateError(f"there is no engine in {source}")
     beside = target.with_name(target.name + UNFINISHED)

@@ -50,7 +50,7 @@ class Lock:
             owner = os.pread(self._number, 1 << 12, 0).decode("utf-8", "replace").strip()
             os.close(self._number)
             raise DirectoryInUse(
-                f"{directory} is open already: {owner or 'by another process'}"
+                f"{directory} is already open: {owner or 'by another process'}"
             ) from None
         since = datetime.now(UTC).isoformat(timespec="seconds")
         text = f"process {os.getpid()} on {socket.gethostname()}, since {since}\n"

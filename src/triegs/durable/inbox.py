@@ -69,7 +69,9 @@ def commit_batch(
     """
     name = f"{source}@{number:020}"
     if NAME.fullmatch(name) is None or number < 0:
-        raise ValueError(f"a source has letters, digits, '.', '_' and '-', not {source!r}")
+        raise ValueError(
+            f"a source name has only letters, digits, '.', '_' and '-', not {source!r}"
+        )
     disk = DiskFiles() if files is None else files
     refuse_foreign(disk, Path(directory))
     folder = Path(directory) / FOLDER

@@ -434,7 +434,7 @@ class Log(Closing):
                 file = self._make_segment(first)
             except OSError as error:
                 self._remove_failed_segment(first)
-                raise LogFailed(f"a segment was not made: {error}") from error
+                raise LogFailed(f"a segment was not created: {error}") from error
             # Best effort: it only serves to detect that the new segment is missing.
             with suppress(OSError):
                 self._file.write(make_frame(first - 1, GOES_ON, ())[0])

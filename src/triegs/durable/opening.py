@@ -92,7 +92,7 @@ def read_sync(sync: str | float) -> Sync:
     with suppress(ValueError, TypeError):
         found = read_duration(sync) if isinstance(sync, str) else float(sync)
     if isinstance(sync, bool) or not 0 < found < math.inf:
-        raise BadOption(f"sync is 'always', 'never' or a duration such as 100ms, not {sync!r}")
+        raise BadOption(f"sync must be 'always', 'never' or a duration such as 100ms, not {sync!r}")
     return found
 
 

@@ -102,7 +102,7 @@ class Aggregates:
         check_name(name)
         found = known.get(name)
         if found is not None and found._function is not None:
-            raise StateError(f"an aggregate {name!r} exists already")
+            raise StateError(f"an aggregate {name!r} already exists")
         return name
 
     def make(self, source: AggregateSource, given: str | Operator | None = None) -> WindowAggregate:
@@ -251,7 +251,7 @@ class Aggregates:
 def mark_variable(name: str) -> str:
     """A variable with its question mark."""
     if not isinstance(name, str):
-        raise BadOption(f"a variable must be a text such as '?x', not {name!r}")
+        raise BadOption(f"a variable must be a str such as '?x', not {name!r}")
     return name if name.startswith("?") else f"?{name}"
 
 
@@ -263,7 +263,7 @@ def read_source(source: AggregateSource) -> Pattern:
 
 
 def find_source_function(source: AggregateSource, given: str | Operator | None) -> Function | None:
-    """What a source computes; None if it needs an operator that is not given."""
+    """The function of a source; None if it needs an operator that is not given."""
     if isinstance(given, Operator):
         return find_function(given, source.numbers)
     return None if source.is_custom else find_function(source.function, source.numbers)

@@ -34,10 +34,10 @@ class Aggregating:
         The events are those that a query with the same window reads, each counted once whatever the
         mode; the static graph is not read. They are grouped by variables of the pattern, which may
         have constants and filters over one variable. `function` is ``"count"``, ``"sum"``,
-        ``"avg"``, ``"min"`` or ``"max"`` of the numbers that `value` is bound to, or an
-        `Operator` of your own. The numbers are taken as doubles, or with ``numbers="integer"`` as
-        64-bit integers; an event whose value is none counts as unusable, is logged once and has no
-        other effect. The default window is the engine's.
+        ``"avg"``, ``"min"`` or ``"max"`` of the numbers that `value` is bound to, or an `Operator`
+        of your own. The numbers are taken as doubles, or with ``numbers="integer"`` as 64-bit
+        integers; an event with any other value counts as unusable, is logged once and has no other
+        effect. The default window is the engine's.
 
         Every slide updates the result within its epoch; `WindowAggregate.read` reads it. Cost: a
         constant per event that arrives or expires, a logarithm with several windows or with

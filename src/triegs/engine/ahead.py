@@ -1,8 +1,8 @@
 """The first compilation by two processes, where there are two cores.
 
-Compiled code is kept on disk, so whoever comes to a kernel second finds it there. A helper compiles
-the largest kernels by their signatures, before anybody calls them; this process does others
-meanwhile, and waits for those that it cannot go on without.
+Compiled code is kept on disk, where the other process finds it. A helper compiles the largest
+kernels by their signatures, before anybody calls them; this process compiles others meanwhile, and
+waits for those that it needs to continue.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def find_types(kernel: Any) -> list[tuple[Any, ...]]:
 
 
 def compile_now(kernel: Any) -> None:
-    """Have the code of a kernel: from the disk, or compiled and put there."""
+    """Load the code of a kernel from the disk, or compile it and store it there."""
     for found in find_types(kernel):
         kernel.compile(found)
 
@@ -78,7 +78,7 @@ class Helper:
         self._process = process
 
     def wait(self) -> None:
-        """Do the own share, then wait for what this process needs next, or for the helper's end."""
+        """Do this process's share, then wait for what it needs next, or for the helper's end."""
         for kernel in OWN:
             compile_now(kernel)
         assert self._process.stdout is not None
@@ -89,9 +89,9 @@ class Helper:
 
 @contextmanager
 def helped() -> Iterator[Helper | None]:
-    """A helper at work, or None where there is one core or no interpreter to start.
+    """A running helper, or None where there is one core or no interpreter to start.
 
-    Whatever becomes of it, nothing is lost but time: what it leaves is compiled here.
+    If the helper fails, only time is lost: what it leaves is compiled here.
     """
     process = None
     if count_cores() > 1 and Path(sys.executable or "").name.startswith("python"):
@@ -111,7 +111,7 @@ def helped() -> Iterator[Helper | None]:
 
 
 def count_cores() -> int:
-    """Those that this process may use."""
+    """The number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

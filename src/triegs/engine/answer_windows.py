@@ -24,8 +24,8 @@ CHUNK_ROWS = 1 << 16
 
 
 class AnswerColumns(NamedTuple):
-    """What an aggregate reads of an answer: the columns of its group, that of its value, and the
-    sign of the changes that are events.
+    """What an aggregate reads of an answer: the columns of its group, the column of its value, and
+    the sign of the changes that are events.
     """
 
     group: tuple[int, ...]
@@ -144,7 +144,7 @@ class AnswerWindow:
             (words.acquire if change > 0 else words.release)(ids, version)
 
     def restart(self) -> None:
-        """The engine was restored: the answers that are there now are no events."""
+        """The engine was restored: the answers that exist now are not events."""
         if self._snapshot is not None:
             self._snapshot.close()
         self._snapshot = self.query.snapshot()

@@ -67,13 +67,12 @@ class Engine(Aggregating, RuleKeeping, Sliding, Uncopied):
     raises `MemoryLimitReached` and changes nothing; deletions and expiry are refused only if held
     epochs leave no room, see `docs/engine.md`. `retain_epochs` is how many epochs before the newest
     stay readable. `rules` are ``"rdfs"``, ``"rdfs-plus"``, a file or rule text, or several of
-    these: what they derive is in the graph (`docs/reasoning.md`). With `shared_memory` other
-    processes can read its snapshots (`Snapshot.share`), on Linux; a process that is forked from
-    this one cannot use the engine then. `workers` threads make each epoch that is large enough,
-    which `scheduler` decides (`docs/scaling.md`), also on Linux; `placement` pins them as that of
-    `Lanes` does. `store` replaces the default store. With `debug` (the
-    default in Python's development mode) a snapshot that is dropped without being closed warns, and
-    says where it was taken.
+    these: queries also read what they derive (`docs/reasoning.md`). With `shared_memory` (Linux)
+    other processes can read its snapshots (`Snapshot.share`), but a process forked from this one
+    cannot use the engine. `workers` threads (Linux) share each epoch that is large enough, as
+    `scheduler` decides (`docs/scaling.md`); `placement` pins them as in `Lanes`. `store` replaces
+    the default store. With `debug` (the default in Python's development mode) a snapshot that is
+    dropped without being closed warns, and says where it was taken.
 
     One thread at a time updates (`apply`, `load`, `register`, closing a query); a second one gets
     `StateError`. Any thread takes and reads snapshots, also during an update.
@@ -174,8 +173,8 @@ class Engine(Aggregating, RuleKeeping, Sliding, Uncopied):
         `Engine`. `Engine.recovery` says what was found.
 
         Raises `DirectoryInUse` if another process has it open, `StateDamaged` or `LogDamaged` if a
-        file is not as it was written, and `StateError` for a directory with other content, which
-        is left unchanged. Cost: the state, and the changes since the last checkpoint.
+        file differs from what was written, and `StateError` for a directory with other content,
+        which is left unchanged. Cost: the state, and the changes since the last checkpoint.
 
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as directory:
@@ -240,11 +239,11 @@ class Engine(Aggregating, RuleKeeping, Sliding, Uncopied):
     def note(self, positions: Mapping[str, Any], *, now: bool = False) -> None:
         """Commit named values, such as input offsets, with the next change.
 
-        They go into one record with the next epoch, push or watermark: after a crash both are
-        there or neither, so an input that resumes from its offset repeats and omits nothing. If
-        that change fails they are dropped and must be noted again. With `now` they are a record of
-        their own, written before this returns; the updater calls it. Values are anything that JSON
-        can represent. Without a directory nothing is stored.
+        They go into one record with the next epoch, push or watermark: after a crash both are there
+        or neither, so an input that resumes from its offset repeats and omits nothing. If that
+        change fails, they are dropped and must be noted again. With `now` they are written as a
+        record of their own before the call returns; only the updater may do so. Values are anything
+        that JSON can represent. Without a directory nothing is stored.
         """
         if not isinstance(positions, Mapping):
             raise BadOption(f"positions must map names to values, not {positions!r}")
@@ -312,7 +311,7 @@ class Engine(Aggregating, RuleKeeping, Sliding, Uncopied):
         """Start background checkpoints only while `is_ready` returns true.
 
         A held epoch from before a checkpoint is lost when the directory is reopened. A caller that
-        depends on a hold returns false until the hold is of the newest epoch.
+        depends on a hold returns false until the newest epoch is held.
         """
         manager = self._internals.checkpoint_manager
         if manager is not None:
@@ -365,8 +364,8 @@ class Engine(Aggregating, RuleKeeping, Sliding, Uncopied):
         query used before.
 
         A variable in a filter or in the head that no pattern binds is a `QueryWarning`. Parsing and
-        compiling do not block the updates of another thread. After a `time_limit` such as ``"5s"``
-        filling is given up, at the end of its current step.
+        compiling do not block the updates of another thread. After a `time_limit` such as ``"5s"``,
+        filling is abandoned at the end of the current step.
 
         Raises `QueryError` for a malformed text, `UnsupportedQuery` for one outside the supported
         fragment, `PlanError` for an impossible root, and `MultiplicityOverflow`,
@@ -480,7 +479,7 @@ class Engine(Aggregating, RuleKeeping, Sliding, Uncopied):
         """Take in timed events; they wait until the watermark reaches their slide.
 
         Tuples ``(time, subject, predicate, object[, op[, id]])``, or an Arrow table with these
-        columns. A time is an integer of milliseconds, a date and time, or a text of either; op is
+        columns. A time is an integer of milliseconds, a date and time, or a string of either; op is
         ``"+"`` by default; the id identifies the event. Malformed, late and stray events are
         counted and reported; see `EventTime`. Cost: the events.
 
@@ -516,10 +515,10 @@ class Engine(Aggregating, RuleKeeping, Sliding, Uncopied):
         Cost: what the slides change.
 
         With a directory the call is one record: after a crash all of its slides are there, or none
-        and the watermark is where it was. The same holds if the log refuses it (`LogFailed`). What
-        a call published that did not return is in `published`. A slide that does not fit the memory
-        limit refuses its events. If held epochs leave no room even to expire events, the call
-        fails after the slides before it, and the next call continues there.
+        and the watermark is where it was. The same holds if the log refuses it (`LogFailed`). If a
+        call did not return, `published` has what it published. A slide that does not fit the memory
+        limit refuses its events. If held epochs leave no room even to expire events, the call fails
+        after the slides before it, and the next call continues there.
 
         >>> engine = Engine(window=Window("10s", slide="5s"))
         >>> query = engine.register("SELECT ?x { ?x <http://ex/p> ?y }")
@@ -533,7 +532,7 @@ class Engine(Aggregating, RuleKeeping, Sliding, Uncopied):
         return self._internals.timed_events.advance(to, stream, close=False)
 
     def close_stream(self, stream: str | None = EVERY) -> list[Published]:
-        """Declare the end of one stream or of all, and publish everything that waits.
+        """Declare the end of one stream or of all, and publish everything that is pending.
 
         The last epoch is the first slide that can contain the last event.
 
@@ -547,12 +546,12 @@ class Engine(Aggregating, RuleKeeping, Sliding, Uncopied):
     def metrics(self, *, relations: bool = False) -> dict[str, Any]:
         """Current figures: work done, memory used, and what holds it. From any thread.
 
-        - ``epochs``, ``updates``, ``refused``: since the engine was made;
+        - ``epochs``, ``updates``, ``refused``: since the engine was created;
         - ``affected_bindings``: entries of indexes and views that epochs have touched;
         - ``stored_answers``: tuples of materialised joins, 0 while all queries are free-connex;
         - ``queries``, ``stalled``: the number registered, and the names of those that are stalled;
-        - ``pins``: epoch, query and age of each snapshot that is held, with ``expires_s`` if it has
-          a lease, and in debug mode ``taken``, where it was taken; of a shared one also ``shared``:
+        - ``pins``: epoch, query and age of each held snapshot, with ``expires_s`` if it has a
+          lease, and in debug mode ``taken``, where it was taken; shared ones also have ``shared``:
           ``"open"``, or ``"closed"`` while other processes still read it;
         - ``holds``: the epochs held by name; ``held_epochs``: the number of all held epochs;
         - ``durable``, with a directory: the last ``record``, the last synced one, bytes and syncs
@@ -561,12 +560,12 @@ class Engine(Aggregating, RuleKeeping, Sliding, Uncopied):
         - ``windows``: the ``watermark``; events that were ``late``, too far ``ahead``, ``refused``,
           ``repeated`` or ``in_gaps``; the number ``pending`` and ``retained``, in ``bytes``;
         - ``workers``, with several: their number and scheduler, the ``epochs`` that they shared,
-          those ``given_up`` and made by one worker, the ``hand_off_us`` of a thread, ``placement``;
-        - ``aggregates``: of each window aggregate its ``name``, how it is ``kept``, its ``groups``,
-          the ``unusable`` events in its window, and ``bytes``, with what it shares;
+          those ``given_up`` and left to one worker, the ``hand_off_us`` of a thread, ``placement``;
+        - ``aggregates``: for each window aggregate its ``name``, how it is ``kept``, its
+          ``groups``, the ``unusable`` events in its window, and ``bytes``, including shared ones;
         - ``rules``, with rules: the number of ``rules`` and ``closures``, their ``facts`` and
           ``bytes``, and so far ``derivations``, and facts ``joined`` and ``retracted``;
-        - ``terms``: of the dictionary; ``live`` are used by events and queries, ``held`` only by
+        - ``terms``: the dictionary; ``live`` are used by events and queries, ``held`` only by
           snapshots;
         - ``entries``, ``live_bytes``, ``retained_bytes``, ``debt_bytes``, ``copied_nodes``,
           ``retired_nodes``, ``shared_bytes``: of the store, see `triegs.store.contract.Statistics`.

@@ -38,7 +38,7 @@ class Registration:
         time_limit: str | int | timedelta | None = None,
     ) -> StandingQuery:
         """Compile a query, fill its views, publish. The text is parsed and compiled before the
-        engine is locked, so that another thread's epochs go on.
+        engine is locked, so that another thread's epochs continue.
         """
         deadline = None if time_limit is None else monotonic() + read_span(time_limit) / 1000
         state = self._state

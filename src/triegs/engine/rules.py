@@ -22,10 +22,10 @@ class RuleKeeping:
     def load_rules(self, path: str | PathLike[str]) -> None:
         """Add the rules of a file, Datalog or SPARQL ``CONSTRUCT``, or of a set by name.
 
-        What they derive from the graph is in it when the call returns, which publishes an epoch;
-        a directory stores the rules. Raises `RuleError` with line and column for a text that is not
-        valid, and `MemoryLimitReached` if the closure has no room; then nothing has changed. Cost:
-        the closure of each graph, which is derived anew.
+        The call publishes an epoch with everything that the rules derive; a directory stores the
+        rules. Raises `RuleError` with line and column for an invalid text, and `MemoryLimitReached`
+        if the closure does not fit; then nothing has changed. Cost: the closure of each graph,
+        which is derived again.
 
         >>> from pathlib import Path
         >>> from tempfile import TemporaryDirectory
@@ -57,7 +57,7 @@ class RuleKeeping:
         return tuple(map(str, self._internals.windows.reasoning.rules.rules))
 
     def facts(self, predicate: str, window: Window | None = None) -> list[tuple[str, ...]]:
-        """The facts of a predicate that the rules name and that is no triple, as terms.
+        """The facts of a predicate of the rules that is not a triple, as terms.
 
         Of the static graph, or of a window that a query or the engine has. Call it between updates.
         Cost: the closure.

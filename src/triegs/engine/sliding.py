@@ -1,4 +1,4 @@
-"""The methods of an engine that publish slides one by one, and tell which were published."""
+"""The methods of an engine that publish slides one by one, and report which were published."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Sliding:
         """What the last `advance` or `close_stream` published; of `each_slide`, the last slide.
 
         For a caller that did not get the result because the call raised or the process died: after
-        a directory is opened, these are the slides of the last such call in the log after the
-        checkpoint. `positions` that were noted with it identify the call.
+        a directory is opened, these are the slides of the last such call that the log has after the
+        checkpoint. The `positions` noted with it identify the call.
 
         >>> from triegs import Engine, Window
         >>> engine = Engine(window=Window("10s"))

@@ -1,4 +1,4 @@
-"""A registered query, as its user has it."""
+"""A registered query, as users see it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class StandingQuery(Uncopied):
     """A registered query: take snapshots, follow changes, explain it, close it.
 
-    `Engine.register` makes it. ``query`` is the parsed text, ``plan`` how it is maintained.
+    `Engine.register` creates it. ``query`` is the parsed text, ``plan`` how it is maintained.
 
     >>> from triegs import Engine
     >>> with Engine() as engine, engine.register("ASK { ?x ?p ?y }", name="any") as query:
@@ -68,7 +68,7 @@ class StandingQuery(Uncopied):
 
     @property
     def keep(self) -> tuple[str, ...]:
-        """What is maintained beside the answers: ``"count"``, ``"slice"``."""
+        """What is maintained besides the answers: ``"count"``, ``"slice"``."""
         return self._source.keep
 
     @property
@@ -81,8 +81,8 @@ class StandingQuery(Uncopied):
     ) -> Snapshot:
         """Pin a published result of this query, by default the newest.
 
-        From any thread, at constant cost. Memory that it needs is retained until it is closed, so
-        use it in a ``with`` statement. While the query is stalled this is its last good epoch;
+        From any thread, at constant cost. A snapshot retains memory until it is closed, so use it
+        in a ``with`` statement. While the query is stalled this is its last good epoch;
         `Snapshot.epoch` has its number.
 
         `epoch` is the number of a held epoch (by `Engine.hold`, `retain_epochs` or another
@@ -94,8 +94,8 @@ class StandingQuery(Uncopied):
     def share(
         self, *, epoch: int | str | None = None, lease: str | int | timedelta | None = None
     ) -> SnapshotHandle:
-        """A handle by which other processes read a published result of this query; see
-        `Snapshot.share`. The same as ``snapshot(…).share()``, but for less.
+        """A handle with which other processes read a published result of this query; see
+        `Snapshot.share`. Like ``snapshot(…).share()``, but cheaper.
 
         >>> from triegs import Engine
         >>> engine = Engine(shared_memory=True)
@@ -204,12 +204,12 @@ class StandingQuery(Uncopied):
         """Pass the answers of a windowed query to a function after its slides.
 
         `operator` is ``"RSTREAM"`` (all answers), ``"ISTREAM"`` (answers added since the last
-        emission) or ``"DSTREAM"`` (answers removed); the default is what the text registers, else
-        RSTREAM. `report` says when: after each ``"slide"``, after a ``"change"`` of an answer,
-        when the emission is ``"non-empty"``, or ``"periodic"`` with `every`. `Engine.advance` calls
-        the function, epoch by epoch. An exception is logged, and raised by that call once all
-        slides are published; the missed answers come with the next emission. Cost: reading the
-        answers, or what changed in them.
+        emission) or ``"DSTREAM"`` (answers removed); the default is the operator in the text, else
+        RSTREAM. `report` says when: after each ``"slide"``, after a ``"change"`` of an answer, when
+        the emission is ``"non-empty"``, or ``"periodic"`` with `every`. `Engine.advance` calls the
+        function, epoch by epoch. An exception is logged, and raised by that call once all slides
+        are published; the missed answers come with the next emission. Cost: reading the answers, or
+        what changed in them.
 
         >>> from triegs import Engine, Window
         >>> engine = Engine(window=Window("10s", slide="5s"))
@@ -242,14 +242,14 @@ class StandingQuery(Uncopied):
         """Aggregate the answers that this query gains, as events in a window of their own.
 
         An answer whose multiplicity grows by n in an epoch is n events at the epoch's time; with
-        ``changes="DSTREAM"`` those that the query loses are. Answers that are there already are no
-        events, nor are those of epochs before the first one with a time. The other options are as
-        for `Engine.aggregate`, with columns of the query for variables; `window` has no stream. An
+        ``changes="DSTREAM"`` lost answers count instead. Answers that already exist are not events,
+        nor are those of epochs before the first one with a time. The other options are as for
+        `Engine.aggregate`, with columns of the query for variables; `window` has no stream. An
         operator must be commutative, because the answers of one epoch have no order. The window
         moves with the time of the engine's epochs.
 
-        Closing the query closes it. A directory stores its events. Cost: what changes in the
-        answers; the memory limit does not refuse these events.
+        Closing the query closes the aggregate. A directory stores its events. Cost: what changes in
+        the answers; the memory limit does not refuse these events.
 
         >>> from triegs import Engine, Window
         >>> engine = Engine(prefixes={"": "http://ex/"})
@@ -271,8 +271,8 @@ class StandingQuery(Uncopied):
         """The plan and its program as ``"text"``, ``"mermaid"``, ``"svg"`` or ``"json"``: views and
         indexes, which queries share them, their sizes, and the work of each step so far.
 
-        From any thread; figures that an update is changing may be those of before. Cost: the size
-        of the query, not of its data.
+        From any thread; figures that an update is changing may be slightly old. Cost: the size of
+        the query, not of its data.
 
         >>> from triegs import Engine
         >>> query = Engine().register("SELECT ?x { ?x <http://ex/p> ?y }")
@@ -291,7 +291,7 @@ class StandingQuery(Uncopied):
         return explain(describe_registered(self._state.core, self._registered, others), output)
 
     def close(self) -> None:
-        """Free everything that only this query used; snapshots stay readable.
+        """Close the query and free everything that only it used; snapshots stay readable.
 
         Cost: the size of what is freed.
         """

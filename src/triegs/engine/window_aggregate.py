@@ -1,4 +1,4 @@
-"""A window aggregate, as its user has it."""
+"""A window aggregate, as users see it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class AggregateResult(NamedTuple):
     """The rows of one epoch.
 
     ``table`` has a column for each grouping variable, and ``value``; ``time`` is the logical time
-    of the epoch; ``unusable`` counts the events in the window whose value is no number.
+    of the epoch; ``unusable`` counts the events in the window whose value is not a number.
     """
 
     epoch: int
@@ -51,7 +51,7 @@ class AggregateResult(NamedTuple):
 class WindowAggregate(Uncopied):
     """An aggregate over a window of events: read it, follow its changes, explain it, close it.
 
-    `Engine.aggregate` and `StandingQuery.aggregate` make it. From any thread.
+    `Engine.aggregate` and `StandingQuery.aggregate` create it. Usable from any thread.
 
     >>> from triegs import Engine, Window
     >>> engine = Engine(prefixes={"": "http://ex/"})
@@ -84,11 +84,11 @@ class WindowAggregate(Uncopied):
         self, epoch: int | str | None = None, *, terms: ArrowTerms = "ntriples"
     ) -> AggregateResult:
         """All rows of one epoch, by default the newest: a row for each group with a value in the
-        window, and without grouping always one.
+        window; without grouping, always one row.
 
         `epoch` is the number of a held epoch, such as that of an open snapshot, or the name of a
-        hold; so an aggregate and a query are read at the same epoch. Of answers it is the last
-        epoch that the aggregate has followed, if that is earlier. `terms` is as for
+        hold; so an aggregate and a query can be read at the same epoch. An aggregate over answers
+        is read at the last epoch that it has followed, if that is earlier. `terms` is as for
         `Snapshot.to_arrow`. Raises `HistoryGone` for an epoch that is not held, and OverflowError
         for a sum of integers that does not fit 64 bits. Cost: the groups.
 
@@ -229,11 +229,11 @@ class WindowAggregate(Uncopied):
 
     @property
     def unusable(self) -> int:
-        """The number of events in the window whose value is no number."""
+        """The number of events in the window whose value is not a number."""
         return self._open()[1].results.unusable
 
     def explain(self) -> str:
-        """What it computes and how.
+        """Describe what the aggregate computes, and how.
 
         >>> from triegs import Engine, Window
         >>> engine = Engine(prefixes={"": "http://ex/"})
@@ -257,7 +257,7 @@ class WindowAggregate(Uncopied):
         return "\n".join(lines)
 
     def describe(self) -> dict[str, Any]:
-        """Its figures, for `Engine.metrics`."""
+        """The figures of the aggregate, for `Engine.metrics`."""
         live = self._window
         return {
             "name": self.name,

@@ -77,7 +77,7 @@ class Controller:
         return self._schedule
 
     def note(self, seconds: float, units: int = 1) -> None:
-        """The epoch took so long for so many units of work, such as updates."""
+        """Note the time of an epoch with that many units of work, such as updates."""
         self._epochs += 1
         if self._is_fixed:
             return

@@ -1,4 +1,4 @@
-"""A registered query of some lane, as its user has it: it may move to another lane."""
+"""A registered query of a lane, as users see it: it may move to another lane."""
 
 from __future__ import annotations
 

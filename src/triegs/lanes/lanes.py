@@ -1,4 +1,4 @@
-"""The public class: several engines under the calls of one."""
+"""The public class: several engines behind the interface of one."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ class Lanes(Uncopied):
     """`n` engines that share nothing and publish the same epochs, each with some of the queries.
 
     The methods are those of `triegs.Engine`: one call reaches all lanes, each of which holds the
-    whole graph and judges every update, so a query gives what it gives in one engine. A lane's
+    whole graph and judges every update, so a query has the same answers as in one engine. A lane's
     epoch runs on one thread; `threads`, by default one for each usable CPU, run the lanes. Either
     all lanes publish an epoch or none does.
 
-    `schedule` is how lanes get to threads: ``"auto"`` measures the forms of
-    `triegs.lanes.schedule` on the first epochs and picks one, again when costs have moved; a name
-    fixes it. The choice is for throughput, or with `latency` (``"5ms"``) for a bound of each epoch.
-    `placement` pins threads: ``"cpus"``, ``"nodes"`` or numbers of CPUs. Other options are those of
-    `triegs.Engine`; `memory_limit` bounds each lane. There is no directory.
+    `schedule` is how lanes are assigned to threads: ``"auto"`` measures the forms of
+    `triegs.lanes.schedule` on the first epochs and picks one, and again when costs shift; a name
+    fixes the form. The choice is for throughput, or with `latency` (``"5ms"``) for a bound of each
+    epoch. `placement` pins threads: ``"cpus"``, ``"nodes"`` or numbers of CPUs. Other options are
+    those of `triegs.Engine`; `memory_limit` bounds each lane. Lanes have no directory.
 
     One thread at a time updates. Any thread takes snapshots.
 
@@ -84,7 +84,7 @@ class Lanes(Uncopied):
         _check_positive("threads", 1 if threads is None else threads)
         check_word("schedule", schedule, (AUTO, *Form))
         if "store" in options:
-            raise BadOption("lanes have a store each; memory_limit bounds every one of them")
+            raise BadOption("each lane has its own store; memory_limit bounds each of them")
         if latency is not None and schedule != AUTO:
             raise BadOption("latency is a goal of schedule='auto'; the other schedules have none")
         used = min(n, count_cpus() if threads is None else threads)
@@ -127,7 +127,7 @@ class Lanes(Uncopied):
         keep: KeepName | Iterable[KeepName] = (),
         window: Window | None = None,
     ) -> LaneQuery:
-        """Register a query in the lane with the least to do; see `triegs.Engine.register`.
+        """Register a query in the lane with the least work; see `triegs.Engine.register`.
 
         Publishes an epoch in every lane. If it fails, nothing is registered.
         """
@@ -166,8 +166,8 @@ class Lanes(Uncopied):
     ) -> Report:
         """Apply a batch as one epoch of every lane; see `triegs.Engine.apply`.
 
-        What is refused is refused by all lanes and reported once. If a lane cannot apply the batch
-        (it does not fit the lane's memory limit), its error is raised and no lane publishes.
+        A refused update is refused by all lanes and reported once. If a lane cannot apply the
+        batch, for example at its memory limit, its error is raised and no lane publishes.
 
         >>> with Lanes(2) as lanes:
         ...     lanes.apply([("+", 1, "<http://ex/p>", 2), ("-", 2, "<http://ex/p>", 1)])
@@ -217,7 +217,7 @@ class Lanes(Uncopied):
         return list(self._slide(to, stream, close=False))
 
     def close_stream(self, stream: str | None = EVERY) -> list[Published]:
-        """Declare the end of one stream or of all, and publish everything that waits."""
+        """Declare the end of one stream or of all, and publish everything that is pending."""
         return list(self._slide(None, stream, close=True))
 
     def each_slide(
@@ -286,12 +286,12 @@ class Lanes(Uncopied):
         return self._first.holds
 
     def rebalance(self, least_gain: float = LEAST_GAIN) -> list[Move]:
-        """Move queries between lanes so that the slowest lane has less to do, by measured cost and
-        LPT; returns the moves. None are made unless the slowest lane's cost falls by `least_gain`.
+        """Move queries between lanes so that the slowest lane has less work, by measured cost and
+        LPT; returns the moves. Nothing moves unless the slowest lane's cost falls by `least_gain`.
 
         A move fills the query's views in the other lane and publishes two epochs, as registering
-        and closing do; the query is readable all the time, but its `changes` do not reach back
-        beyond the move. Queries that something follows stay.
+        and closing do; the query stays readable, but its `changes` do not reach back beyond the
+        move. Queries with subscriptions, emitters or aggregates stay.
         """
         with self._update():
             lanes = self._together.lanes
@@ -312,15 +312,15 @@ class Lanes(Uncopied):
             return moves
 
     def metrics(self) -> dict[str, Any]:
-        """Current figures, from any thread. Those of `triegs.Engine.metrics`, added up where they
-        are of queries and memory, and besides:
+        """Current figures, from any thread: those of `triegs.Engine.metrics`, with figures of
+        queries and memory added up, and in addition:
 
         - ``schedule``: the ``form`` in use and ``why``, the lanes of each ``inline`` thread, the
           ``pooled`` lanes and the ``pool_workers``, and what was ``measured`` of each form;
         - ``placement``: the CPUs of each thread, the NUMA nodes, and why nothing is pinned;
         - ``threads``: seconds of processor and wall clock that each has spent on lanes;
         - ``lanes``: epoch, queries, processor seconds of an epoch, bytes and terms of each;
-        - ``problem``: why the lanes take no more updates, else None.
+        - ``problem``: why the lanes accept no more updates, else None.
         """
         queries = list(self._queries.values())
         return collect_metrics(self._together, queries, self._crew, self._controller)

@@ -81,7 +81,7 @@ def make_schedule(form: Form, costs: Sequence[float], threads: int) -> Schedule:
 
 
 def list_candidates(count: int, threads: int) -> tuple[Form, ...]:
-    """The forms worth measuring for so many lanes and threads."""
+    """The forms worth measuring for that many lanes and threads."""
     threads = min(threads, count)
     if threads <= 1:
         return (Form.SERIAL,)

@@ -178,7 +178,7 @@ class Together:
             raise StateError(self.problem)
 
     def _run_phase(self, schedule: Schedule) -> None:
-        """Every lane that is paused goes on to its next pause, as the schedule says."""
+        """Every paused lane continues to its next pause, as the schedule says."""
         queue = deque(schedule.pooled)
         owned = [*schedule.inline, *((),) * schedule.workers]
         shares: list[Share] = [partial(self._run_share, lanes, queue) for lanes in owned]

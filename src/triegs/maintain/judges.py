@@ -442,7 +442,7 @@ class Judges:
             head[LINEAR] = NOT_LINEAR
             if found.has_arithmetic:
                 _write_sum(head, found)
-                if found.operator == "!=":  # a value that is no number differs from a sum
+                if found.operator == "!=":  # a value that is not a number differs from a sum
                     head[UNDECIDED] |= ERROR
 
 

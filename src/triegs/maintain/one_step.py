@@ -1,5 +1,5 @@
-"""One step by itself, which fills a new view. The kernel of an epoch runs it, because a kernel of
-its own would take almost as long to compile.
+"""A single step, which fills a new view. The kernel of an epoch runs it, because a kernel of its
+own would take almost as long to compile.
 """
 
 from __future__ import annotations

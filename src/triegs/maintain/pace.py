@@ -25,10 +25,10 @@ class Pace:
         return (perf_counter_ns() - nanoseconds) / passed * 1e-9 if passed > 0 else 0.0
 
     def expect(self, count: int) -> float:
-        """The nanoseconds that a call with so many updates should take, at the recent pace."""
+        """The nanoseconds that a call with that many updates should take, at the recent pace."""
         tick = self.find_tick()
         return 1e9 * tick * self._ticks * count if tick else USUAL_NS * count
 
     def note(self, ticks: int, count: int) -> None:
-        """Learn from a call that took so many ticks, in which it never waited for the lock."""
+        """Learn from a call that took that many ticks without waiting for the lock."""
         self._ticks += (ticks / count - self._ticks) / 4

@@ -39,7 +39,7 @@ class Change(Row):
 class Changes(Result):
     """Each answer whose multiplicity differs between two epochs of a query, once, with the signed
     difference. ``since`` and ``epoch`` are the two epochs; `Snapshot.diff` and
-    `StandingQuery.changes` make it. Changes are computed when read, and again on each reading.
+    `StandingQuery.changes` create it. Changes are computed when read, and again on each reading.
 
     With DISTINCT, and for ASK, a change is 1 for an added and -1 for a removed answer.
     """
@@ -111,7 +111,7 @@ def _find_side(snapshot: Snapshot) -> Side:
 class Steps(Uncopied, Sequence[Changes]):
     """The changes from one held epoch to the next, oldest first. Close it to release the epochs.
 
-    `StandingQuery.changes` makes it.
+    `StandingQuery.changes` creates it.
     """
 
     _instead = Changes._instead

@@ -1,4 +1,4 @@
-"""The handle by which other processes open a snapshot."""
+"""The handle with which other processes open a snapshot."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Facts(NamedTuple):
-    """What a handle says of its snapshot."""
+    """What a handle tells about its snapshot."""
 
     epoch: int
     time: int | None
@@ -40,14 +40,15 @@ class Owned(Protocol):
 
 
 class SnapshotHandle(Closing):
-    """A snapshot that other processes open, by `open`; `Snapshot.share` makes it.
+    """A snapshot that other processes can open, with `open`; `Snapshot.share` creates it.
 
     It can be pickled, and so sent through queues, pools and pipes, any number of times. ``epoch``,
-    ``time`` and ``names`` are those of the snapshot. It pins the epoch until it is closed *and* all
-    who opened it have closed what they opened, or have ended, in whatever way.
+    ``time`` and ``names`` are those of the snapshot. It pins the epoch until it is closed *and*
+    every process that opened it has closed its snapshots or has ended, in whatever way.
 
-    A context manager. Only the handle that `share` returned closes; copies of it, which are what
-    other processes get, do not. If that is dropped it is closed, unless it has a lease.
+    A context manager. Only closing the handle that `share` returned has an effect; closing its
+    copies, which other processes get, has none. If the original is dropped, it is closed, unless it
+    has a lease.
 
     >>> from multiprocessing import get_context
     >>> from operator import methodcaller
@@ -77,14 +78,14 @@ class SnapshotHandle(Closing):
     def open(self) -> Snapshot:
         """The snapshot, in this process; the caller closes it.
 
-        From any thread and any process of the same user. Nothing is copied, and the process of the
-        engine does nothing for it, now or when it is read. It is read like any `Snapshot`, but is
-        not shared on; pass on the handle. `diff` works between snapshots of one query that this
-        process has opened.
+        From any thread and any process of the same user. Nothing is copied, and the engine's
+        process does no work for it, now or when it is read. It is read like any `Snapshot`, but
+        cannot be shared again; pass on the handle. `diff` works between snapshots of one query that
+        this process has opened.
 
-        Raises `SnapshotExpired` once the handle is closed, or its lease or process has ended. What
-        was opened before stays readable then, but for a lease, which ends that, too. Cost:
-        constant; the first time also the plan, and mapping the memory.
+        Raises `SnapshotExpired` once the handle is closed, or its lease or process has ended.
+        Snapshots opened before stay readable, unless a lease ends them, too. Cost: constant; the
+        first time also the plan, and mapping the memory.
         """
         if self._ref.process == os.getpid():
             from triegs.read.handles import find_owned
@@ -98,7 +99,7 @@ class SnapshotHandle(Closing):
         return open_snapshot(self._ref, self._number, self._describe())
 
     def close(self) -> None:
-        """Refuse further readers; those that are reading are not disturbed. Idempotent.
+        """Refuse further readers; current readers are not disturbed. Idempotent.
 
         The epoch is released when the last of them is done. The updater notices that when it
         publishes, in `Engine.metrics`, or when memory is short. No effect on a copy.

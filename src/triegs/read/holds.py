@@ -41,7 +41,7 @@ class Holds:
         """Hold a version under a name, by default the newest."""
         with self._lock:
             if name in self._named:
-                raise StateError(f"a hold {name!r} exists already; release it first")
+                raise StateError(f"a hold {name!r} already exists; release it first")
             version = self._named[name] = self._store.pin(number)
         return version
 

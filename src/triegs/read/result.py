@@ -100,7 +100,7 @@ class Result(Uncopied):
         raise NotImplementedError
 
     def _hold(self) -> AbstractContextManager[None]:
-        """Within the block nothing that is read is freed; `SnapshotExpired` if it was."""
+        """Within the block, nothing that is read is freed; `SnapshotExpired` if it already was."""
         raise NotImplementedError
 
     def _read(self, sizes: Sizes, make: Callable[[Columns], Made]) -> Iterator[Made]:
@@ -147,8 +147,8 @@ class Result(Uncopied):
         self, rows: int = BATCH_ROWS, terms: ArrowTerms = "ntriples", *, compact: bool = False,
         layout: LayoutName = "flat", first: int | None = None,
     ) -> Iterator[pa.RecordBatch]:  # fmt: skip
-        """The rows as Arrow record batches of at most `rows` rows; the first one of `first`, which
-        is there sooner if it is small.
+        """The rows as Arrow record batches of at most `rows` rows. The first batch has `first`
+        rows; a small one arrives sooner.
 
         Columns are dictionaries of N-Triples strings; with ``terms="python"`` native columns where
         one type fits, with ``terms="plain"`` also plain names for nodes, and with ``terms="ids"``
@@ -156,13 +156,14 @@ class Result(Uncopied):
         variable has the same. Memory: one batch.
 
         If the first batch has at least four rows for each id of the engine, the columns share one
-        dictionary of all terms, which costs nothing per row. With `compact` each column always has
-        a dictionary of its own terms: to write the result to Arrow files or send it elsewhere.
+        dictionary of all terms, which costs nothing per row. With `compact`, each column always has
+        a dictionary of its own terms; use it to write the result to Arrow files or send it
+        elsewhere.
 
         With ``layout="factorised"`` columns are run-end encoded, except for the one that repeats no
         value: a value of an outer variable is written once for all combinations of inner ones.
-        Terms are then strings, so it pays for native values and ids, not for text. pyarrow and
-        DuckDB read such columns; Polars does not.
+        Terms are then strings, so this pays off for native values and ids, not for text. pyarrow
+        and DuckDB read such columns; Polars does not.
         """
         return iter(self._stream(rows, terms, compact, layout, first))
 

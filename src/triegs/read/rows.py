@@ -37,7 +37,7 @@ from triegs.store.packed import PackedVersion
 from triegs.terms.decoder import Decoder
 
 UNBOUND = -1
-#: Sorted results of at most so many rows are cached.
+#: Sorted results of at most this many rows are cached.
 MOST_CACHED = BATCH_ROWS
 WIDE = "an answer's multiplicity does not fit 64 bits", "answer"
 Decode = Callable[[int], str]
@@ -59,8 +59,8 @@ class RowReader:
 
     @property
     def is_plain(self) -> bool:
-        """Whether rows are answers unchanged, but for their order: no filter, no limit, no unbound
-        column.
+        """Whether rows are unchanged answers, except for their order: no filter, no limit, no
+        unbound column.
         """
         query = self.plan.query
         return not self.plan.filters and query.limit is None and not query.offset and (

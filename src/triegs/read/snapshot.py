@@ -61,13 +61,14 @@ class Answer(Row):
 class Snapshot(Closing, Result):
     """The answers of one query at one epoch. A context manager; closing it releases memory.
 
-    Reading never blocks the updater, and updates never change what is read. ``epoch`` is its epoch,
-    ``time`` its logical time in milliseconds (None if it has none), ``names`` are the variables of
-    the head. `StandingQuery.snapshot` makes it; take one per thread.
+    Reading never blocks the updater, and updates never change what is read. ``epoch`` is its
+    number, ``time`` its logical time in milliseconds (None if it has none), and ``names`` are the
+    variables of the head. `StandingQuery.snapshot` creates it; take one per thread.
 
-    Answers are in the order of ORDER BY, else in one that is stable within a snapshot. ORDER BY is
-    applied when answers are read: in O(n log n) and memory for all of them, or with LIMIT in one
-    scan and memory for those that LIMIT and OFFSET count. Up to 65,536 sorted answers are cached.
+    Answers are in the order of ORDER BY, else in an order that is stable within a snapshot. ORDER
+    BY is applied when answers are read: in O(n log n) and memory for all of them, or with LIMIT in
+    one scan and memory for those that LIMIT and OFFSET count. Up to 65,536 sorted answers are
+    cached.
 
     >>> from triegs import Engine
     >>> engine = Engine()
@@ -233,7 +234,7 @@ class Snapshot(Closing, Result):
 
     def count(self) -> int:
         """The total multiplicity, of any size. Cost: constant if the query keeps ``"count"``, else
-        a scan of the answers. Raises `MultiplicityOverflow` if it is kept and does not fit.
+        a scan of the answers. Raises `MultiplicityOverflow` if a kept count does not fit.
         """
         with self._hold():
             return self._positions.count
@@ -388,12 +389,12 @@ class Snapshot(Closing, Result):
         return write_table(names, rows, note, counts=True)
 
     def share(self, *, lease: str | int | timedelta | None = None) -> SnapshotHandle:
-        """A handle by which other processes read this snapshot from the engine's memory: without a
-        copy, and without the interpreter of this process, so that the updater loses nothing.
+        """A handle with which other processes read this snapshot from the engine's memory.
 
-        The engine is made with ``shared_memory=True`` (Linux). The handle pins the epoch by itself,
-        so this snapshot may be closed; see `SnapshotHandle`. A `lease`, by default that of the
-        snapshot, ends the handle and its readers, even if nobody closes them. Cost: constant, some
+        Nothing is copied, and readers do not use this process's interpreter, so the updater is not
+        slowed down. The engine must have ``shared_memory=True`` (Linux). The handle has its own
+        pin, so this snapshot may be closed; see `SnapshotHandle`. A `lease`, by default that of the
+        snapshot, ends the handle and its readers, even if nobody closes them. Cost: constant, about
         0.1 ms.
 
         >>> from triegs import Engine
@@ -440,9 +441,9 @@ def compose(positions: PositionList, chosen: PositionList) -> PositionList:
 
 
 class Selection(Snapshot):
-    """Some answers of a snapshot, by position. It is read like a snapshot, while that is open; an
-    answer that was drawn twice occurs twice. Threads may share a snapshot if each reads a selection
-    of its own.
+    """Some answers of a snapshot, by position. It is read like a snapshot while the snapshot is
+    open; an answer that was drawn twice occurs twice. Threads may share a snapshot if each reads a
+    selection of its own.
     """
 
     def __init__(self, whole: Snapshot, chosen: PositionList, by_rows: bool) -> None:

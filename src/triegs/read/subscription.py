@@ -2,8 +2,8 @@
 
 A subscription holds the epoch that it delivered last. The next step is the difference between that
 epoch and the next held one, or the newest. So a slow subscriber gets several epochs merged into one
-step, never a gap, and the updater waits for nobody. A subscriber that wants a step per epoch has
-each epoch held from its publication to its delivery. A step that cannot be read, because a
+step, never a gap, and the updater waits for nobody. For a subscriber that wants a step per epoch,
+each epoch is held from its publication to its delivery. A step that cannot be read, because a
 multiplicity does not fit, counts as not delivered: the next step starts from the same epoch.
 """
 
@@ -41,7 +41,9 @@ PATIENCE = 0.2
 
 
 class Publications:
-    """Where subscribers wait for the next epoch. The updater only checks whether any does."""
+    """Where subscribers wait for the next epoch. The updater only checks whether any are
+    waiting.
+    """
 
     def __init__(self) -> None:
         self._changed = Condition()
@@ -125,12 +127,12 @@ class SubscriptionOptions(NamedTuple):
 
 
 class Subscription(Uncopied):
-    """Snapshot, changes and progress of one query, as they come.
+    """Snapshot, changes and progress of one query, in order.
 
-    `StandingQuery.subscribe` makes it. Iterate over it with ``for`` or ``async for``, which waits
-    for the next epoch and ends when the query, the engine or the subscription is closed; or `poll`
-    with a timeout; or give a callback. Each event is readable until the next one is requested.
-    ``epoch`` is the last epoch delivered: subscribe with `since` to resume from there.
+    `StandingQuery.subscribe` creates it. Iterate over it with ``for`` or ``async for``, which waits
+    for the next epoch and ends when the query, the engine or the subscription is closed; or call
+    `poll` with a timeout; or pass a callback. Each event is readable until the next one is
+    requested. ``epoch`` is the last epoch delivered: subscribe with `since` to resume from there.
 
     A step with a multiplicity that does not fit raises `MultiplicityOverflow`, from `poll` or when
     it is read. The next event then covers the same step, with what has changed since.
@@ -355,7 +357,7 @@ class Subscription(Uncopied):
             self._release_all()
 
     def close(self) -> None:
-        """End it, and release its epochs; waits for a running callback. Idempotent."""
+        """End the subscription and release its epochs; waits for a running callback. Idempotent."""
         self._is_closed = True
         self._publications.announce()
         if self._thread is not None and self._thread is not current_thread():

@@ -55,7 +55,7 @@ def unpack_body(body: bytes, encoding: str, limit: int) -> bytes:
         return body
     if encoding not in ("gzip", "x-gzip"):
         raise Problem(
-            415, "unknown content encoding", f"{encoding!r} is not gzip",
+            415, "unknown content encoding", f"{encoding!r} is not supported; use gzip",
             headers={"Accept-Encoding": "gzip"},
         )  # fmt: skip
     found = bytearray()

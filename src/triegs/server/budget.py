@@ -37,7 +37,7 @@ class Budget:
                     429,
                     "the queue is full",
                     f"{self.used:,} of {self.limit:,} bytes are waiting for their epoch; "
-                    "send this again later",
+                    "try again later",
                     retry_after_s=1,
                 )
             self.used += size

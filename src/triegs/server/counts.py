@@ -1,4 +1,4 @@
-"""Sizes of all results and when they changed, for whoever watches.
+"""Sizes of all results and when they changed, for the status page.
 
 Nothing is counted while nobody asks. A result that is not kept by count is scanned, so a query that
 takes long is counted again only after ten times as long.

@@ -97,10 +97,10 @@ class Endpoint(Route):
 COMMON = {
     400: problem("A parameter is unknown, repeated or invalid."),
     401: problem("A token is needed."),
-    403: problem("The token has another role, or the origin or host is not allowed."),
-    429: problem("Too many requests of this client, or too much is under way; `Retry-After`."),
+    403: problem("The token lacks the role, or the origin or host is not allowed."),
+    429: problem("Too many requests of this client, or too much is in progress; `Retry-After`."),
     431: problem("The headers are too large."),
-    503: problem("The server stops or cannot do this now; `Retry-After`."),
+    503: problem("The server is stopping or cannot do this now; `Retry-After`."),
 }
 #: What reading a body may add.
 BODY_ERRORS = {

@@ -62,10 +62,10 @@ FIELDS = (
     Field("columns", "columns with other names: OURS=THEIRS,…"),
     Field("stream", "the stream of timed events"),
     Field("timed", "events wait for the watermark", FLAG),
-    Field("advance", "then move the watermark", FLAG),
+    Field("advance", "afterwards, move the watermark", FLAG),
     Field("strict", "reject the body if one event is wrong", FLAG),
-    Field("durable", "answer when the epoch survives a power failure", FLAG),
-    Field("Idempotency-Key", "a request that is sent again counts once", is_header=True),
+    Field("durable", "respond when the epoch survives a power failure", FLAG),
+    Field("Idempotency-Key", "a repeated request counts once", is_header=True),
     Field("Content-Encoding", "gzip", {"enum": ["gzip", "identity"]}, is_header=True),
 )
 BINARY = {"type": "string", "format": "binary"}
@@ -204,7 +204,7 @@ def read_events(
     is_timed = given.read_flag("timed", stream is not None)
     is_strict = given.read_flag("strict")
     if is_strict and is_timed:
-        raise Problem(400, "invalid parameter", "timed events are judged when their slide comes")
+        raise Problem(400, "invalid parameter", "timed events are judged with their slide")
     if given.read_flag("advance") and not is_timed:
         raise Problem(400, "invalid parameter", "advance is for timed events")
     if format_name in CHECKS:
@@ -270,7 +270,7 @@ def read_watermark(body: bytes) -> tuple[int | str | None, str | None]:
     is_time = to is None or isinstance(to, str) or (isinstance(to, int) and to is not True)
     if not is_time or to is False or not (stream is None or isinstance(stream, str)):
         raise Problem(
-            400, "invalid watermark", "to is milliseconds or a date and time, stream a name"
+            400, "invalid watermark", "to must be milliseconds or a date and time, stream a name"
         )
     return to, stream
 
@@ -298,7 +298,7 @@ async def answer(service: Service, outcome: Outcome, is_durable: bool) -> Respon
         if not durable:
             raise Problem(
                 409, "this server has no state directory",
-                "the events were taken, but nothing is durable; start it with --state",
+                "the events were applied, but nothing is durable; start the server with --state",
                 **outcome.as_dict(),
             )  # fmt: skip
     headers = {"Triegs-Epoch": str(outcome.epoch)}

@@ -29,7 +29,7 @@ class Server(uvicorn.Server):
         self._service = service
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
-        """Unlike uvicorn's, it does not raise the signal again at the end: a stop is no failure."""
+        """Unlike uvicorn, does not raise the signal again at the end: a stop is not a failure."""
         self.force_exit = self.should_exit
         self.should_exit = True
         self._service.begin_drain()

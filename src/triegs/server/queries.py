@@ -66,11 +66,11 @@ PLANNING = (
 )
 READING = (
     Field("epoch", "a held epoch, by number or name"),
-    Field("limit", "at most so many answers", NUMBER),
-    Field("offset", "from this position on", NUMBER),
-    Field("sample", "draw so many at random", {**NUMBER, "maximum": MOST_SAMPLED}),
-    Field("seed", "of the sample", NUMBER),
-    Field("count", "only the numbers of answers", FLAG),
+    Field("limit", "the maximum number of answers", NUMBER),
+    Field("offset", "the position of the first answer", NUMBER),
+    Field("sample", "the number of answers to draw at random", {**NUMBER, "maximum": MOST_SAMPLED}),
+    Field("seed", "the seed of the sample", NUMBER),
+    Field("count", "return only the number of answers", FLAG),
     TERMS_FIELD,
 )
 
@@ -204,7 +204,7 @@ def list_endpoints(service: Service) -> list[Endpoint]:
         name = request.path_params["name"]
         epoch = given.read_number("epoch")
         if not NAME.fullmatch(name):
-            raise Problem(400, "invalid name", "a hold is named like a query")
+            raise Problem(400, "invalid name", "a hold's name must be valid as a query's name")
         if name in engine.holds and epoch in (None, engine.holds[name]):
             return JSONResponse({"name": name, "epoch": engine.holds[name]})
         text = None if epoch is None else str(epoch)

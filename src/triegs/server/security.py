@@ -130,9 +130,9 @@ class Access:
             if now != self._stamp:
                 self._tokens = read_tokens(self._path.read_text(encoding="utf-8"))
                 self._stamp = now
-                LOG.info("read %d tokens again", len(self._tokens))
+                LOG.info("reloaded %d tokens", len(self._tokens))
         except (OSError, ValueError) as problem:
-            LOG.error("the token file was not read again: %s", problem)
+            LOG.error("the token file was not reloaded: %s", problem)
 
 
 def stamp(path: Path) -> tuple[int, int, int]:
@@ -218,7 +218,9 @@ class Guard:
             )  # fmt: skip
         needed = find_role(scope.get("method", "GET"), scope["path"])
         if token.role < needed:
-            raise Problem(403, "the token has another role", f"this needs {needed.name.lower()}")
+            raise Problem(
+                403, "the token has another role", f"it needs the role {needed.name.lower()}"
+            )
         scope["client_name"] = token.name
         scope["role"] = token.role.name.lower()
 

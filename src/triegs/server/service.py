@@ -92,7 +92,7 @@ class Service:
         self._loop = asyncio.get_running_loop()
 
     def begin_drain(self) -> None:
-        """End what would not end by itself: subscriptions. From any thread."""
+        """End subscriptions, which would not end by themselves. From any thread."""
         self.is_draining = True
         self._wake()
 

@@ -111,7 +111,7 @@ def list_endpoints(service: Service) -> list[Endpoint]:
         if waiting >= MOST_ADHOC:
             raise Problem(
                 429, "too many unregistered queries are waiting",
-                "register a query that is asked often", retry_after_s=1,
+                "register queries that are asked often", retry_after_s=1,
             )  # fmt: skip
         limit_s = service.settings.adhoc_s
         # Compiling it here first finds what is wrong, and how long the updater would need.

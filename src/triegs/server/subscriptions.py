@@ -186,8 +186,8 @@ async def count(service: Service, client: str, messages: Messages) -> Messages:
 def read_start(service: Service, request: Any, given: Parameters, last: str | None) -> Start:
     """Where to begin: at `since`, where the client was (`last`), or with all answers.
 
-    A browser connects again by itself, so an epoch of ``Last-Event-ID`` that is gone means to begin
-    anew; `since` is then 410.
+    A browser reconnects automatically, so if the epoch of ``Last-Event-ID`` is gone, the stream
+    starts over; with `since` the status is 410.
     """
     client, settings = name_client(request), service.settings
     if service.subscribers[client] >= settings.client_subscribers:

@@ -42,7 +42,7 @@ def use_installed_pyspark() -> None:
 
 
 def load_kernels() -> None:
-    """Load the compiled code that partitions run, if it is there; compiling would block Spark."""
+    """Load the compiled code that partitions run, if it exists; compiling would block Spark."""
     from triegs import Engine, Window
     from triegs.engine.warmth import is_warm
 

@@ -1,8 +1,8 @@
 """`triegs.spark.derive`: the closure of a DataFrame of triples under rules, on the executors.
 
-Triples are partitioned by subject, and what the rules need beside is sent to all partitions
-(`triegs.partition.rules`). Each partition derives its part in an engine of its own; together they
-have the closure of one.
+Triples are partitioned by subject, and whatever else the rules need is sent to all partitions
+(`triegs.partition.rules`). Each partition derives its share in its own engine; together they have
+the closure of one engine.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def derive(triples: Any, rules: RuleSources, *, partitions: int | None = None) -
         triples.sparkSession.sparkContext.defaultParallelism if partitions is None else partitions
     )
     if type(count) is not int or count < 1:
-        raise BadOption(f"partitions is a number of at least 1, not {partitions!r}")
+        raise BadOption(f"partitions must be an integer of at least 1, not {partitions!r}")
     plan = plan_rules(wanted, counts=count_signatures(triples))
     routed = triples.select(*TERMS).mapInArrow(
         make_router(plan, count), f"{PARTITION} int, {SCHEMA}"

@@ -1,4 +1,4 @@
-"""What every running pipeline can do."""
+"""The methods of every running pipeline."""
 
 from __future__ import annotations
 
@@ -85,7 +85,8 @@ class Handle(Closing, ABC):
         """Current figures. Any thread."""
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until the stream has ended, at most so many seconds; returns whether it has.
+        """Wait until the stream has ended, or for at most that many seconds; returns whether it has
+        ended.
 
         Raises `BatchFailed` if a batch failed, with its number and the reason, or if somebody else
         stopped the Spark session.
@@ -164,7 +165,7 @@ class Handle(Closing, ABC):
     def stop(self) -> None:
         """Stop after the current batch. Idempotent. Answers stay readable.
 
-        A sink may call it: it then returns at once, and the stream ends after this batch.
+        A sink may call this method: it then returns at once, and the stream ends after the batch.
         """
         self._is_stopped = True
         if self._taker == get_ident():

@@ -71,7 +71,7 @@ def start(
     terms: str | None = None,
     **options: Any,
 ) -> Pipeline | Distributed:
-    """Maintain standing queries over a streaming DataFrame of events, and start.
+    """Start a pipeline that maintains standing queries over a streaming DataFrame of events.
 
     `events` has the columns subject, predicate and object, and optionally op (default ``+``), time
     and id; `columns` maps these names to the DataFrame's own. Terms are strings in N-Triples form,

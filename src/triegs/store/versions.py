@@ -22,7 +22,7 @@ from triegs.store.relations import PackedRelation, PackedVersion
 
 
 class LostLock:
-    """Refuses whoever wants to change an arena."""
+    """Refuses every change of an arena."""
 
     def __init__(self, why: str) -> None:
         self._why = why

@@ -57,8 +57,8 @@ class EmitOptions(NamedTuple):
 class Emitter(Uncopied):
     """Passes the results of one query to a function, slide by slide; close it to stop.
 
-    It holds the snapshot of the last emission. If the changes since cannot be read, or the
-    function raises, they are part of the next emission. `StandingQuery.emit` makes it.
+    It holds the snapshot of the last emission. If the changes since cannot be read, or the function
+    raises, they are part of the next emission. `StandingQuery.emit` creates it.
     """
 
     def __init__(

@@ -130,7 +130,7 @@ class Reasoning:
     # Rules
 
     def load(self, rules: RuleSet) -> None:
-        """Add rules, and publish what they derive. Cost: the closures, which are derived anew."""
+        """Add rules, and publish what they derive. Cost: the closures, which are derived again."""
         wanted = self.rules + rules
         if wanted == self.rules:
             return

@@ -51,7 +51,7 @@ class RowReading(NamedTuple):
         """`InputError` for invalid options."""
         columns = dict(self.columns or {})
         if unknown := [name for name in columns if name not in COLUMNS]:
-            raise InputError(f"there is no column {unknown[0]!r}; ours are {', '.join(COLUMNS)}")
+            raise InputError(f"there is no column {unknown[0]!r}, only {', '.join(COLUMNS)}")
         base = None if self.mapping is None else self.base
         return Options(
             columns={name: columns.get(name, name) for name in COLUMNS},
@@ -113,8 +113,8 @@ def read_rows(given: Any, reading: RowReading, source: str, first: int, is_timed
     """
     if not (isinstance(given, pa.Table | pa.RecordBatch) or hasattr(given, "__arrow_c_stream__")):
         raise InputError(
-            f"rows are those of a table (Arrow, pandas, Polars, anything with __arrow_c_stream__), "
-            f"not of a {type(given).__name__}"
+            f"expected a table (Arrow, pandas, Polars, anything with __arrow_c_stream__), "
+            f"not a {type(given).__name__}"
         )
     table = pa.table(given)
     options = reading.make_options()

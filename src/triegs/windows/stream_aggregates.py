@@ -181,7 +181,7 @@ class SharedAggregation:
         found = prepared.matches
         if found.usable is not None and not self._has_warned and not found.usable.all():
             self._has_warned = True
-            message = "an aggregate over %s met a value that is no number; it is not counted"
+            message = "an aggregate over %s met a value that is not a number; it is ignored"
             log_messages.warning(message, self.key.pattern.value)
         self.aggregation.append(
             prepared.times, found.keys, found.values, prepared.positions, found.usable

@@ -120,10 +120,10 @@ class Workload:
     def __post_init__(self) -> None:
         if self.slide < 1 or self.window < self.slide or self.window % self.slide:
             raise ValueError(
-                f"a window of {self.window} edges is no whole number of blocks of {self.slide}"
+                f"a window of {self.window} edges is not a whole number of blocks of {self.slide}"
             )
         if not 0 <= self.dup <= 1:
-            raise ValueError(f"dup is a share from 0 to 1, not {self.dup}")
+            raise ValueError(f"dup must be a share from 0 to 1, not {self.dup}")
         total = sum(self.shares.values())
         for label, source in self.sources.items():
             # New edges are found by redrawing, which would never end in a full space.

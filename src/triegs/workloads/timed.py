@@ -118,7 +118,7 @@ class TimedWorkload:
         """
         _check_options(size, seed, batch_size, rate, disorder)
         if skip < 0:
-            raise ValueError(f"the number of batches to skip is not negative: {skip}")
+            raise ValueError(f"the number of batches to skip must not be negative: {skip}")
         if integers and not self.has_integers:
             raise ValueError(f"{self.name} has nodes of several kinds, not integers")
         clock = Clock(self.start if start is None else start, 1000 / rate)
@@ -182,12 +182,14 @@ class TimedWorkload:
 
 def _check_options(size: int, seed: int, batch_size: int, rate: float, disorder: int) -> None:
     if size < 0:
-        raise ValueError(f"the number of events is not negative: {size}")
+        raise ValueError(f"the number of events must not be negative: {size}")
     if seed < 0:
-        raise ValueError(f"a seed is not negative: {seed}")
+        raise ValueError(f"a seed must not be negative: {seed}")
     if batch_size < 1:
-        raise ValueError(f"a batch has at least one event, not {batch_size}")
+        raise ValueError(f"a batch must have at least one event, not {batch_size}")
     if not 0 < rate <= 1e9:
-        raise ValueError(f"a rate is more than 0 and at most 1e9 events in a second, not {rate:g}")
+        raise ValueError(
+            f"a rate must be more than 0 and at most 1e9 events per second, not {rate:g}"
+        )
     if disorder < 0:
-        raise ValueError(f"disorder is a time in ms, not {disorder}")
+        raise ValueError(f"disorder must be a time in ms, not {disorder}")

@@ -234,8 +234,8 @@ def test_another_query_over_the_same_stream() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: path3(3, window=1000, slide=300), "no whole number of blocks"),
-        (lambda: path3(3, window=300, slide=30, dup=1.5), "dup is a share"),
+        (lambda: path3(3, window=1000, slide=300), "not a whole number of blocks"),
+        (lambda: path3(3, window=300, slide=30, dup=1.5), "dup must be a share"),
         (lambda: path3(8, window=30, slide=3), "only 4 different edges"),
     ],
 )

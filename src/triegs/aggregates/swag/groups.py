@@ -21,7 +21,7 @@ def cast_words(column: npt.ArrayLike) -> Words:
     """Integers as words; refuses anything else."""
     found = np.asarray(column)
     if found.size and found.dtype.kind not in "iu":
-        raise TypeError(f"times and groups are integers, not {found.dtype}")
+        raise TypeError(f"times and groups must be integers, not {found.dtype}")
     return np.ascontiguousarray(found, np.int64)
 
 
@@ -188,7 +188,7 @@ class GroupedWindows:
         if len(found) != rows:
             raise ValueError(f"{len(found)} groups for {rows} rows")
         if rows and not 0 <= int(found.min()) <= int(found.max()) < self.groups:
-            raise IndexError(f"groups are from 0 to {self.groups - 1}")
+            raise IndexError(f"groups must be from 0 to {self.groups - 1}")
         return found
 
     def _grow(self) -> None:

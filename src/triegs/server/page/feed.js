@@ -22,7 +22,7 @@ export function showFeed(panel, name, find) {
   const describe = () => setText(line, {
     wait: "Connecting …",
     live: isPaused ? `Paused; ${writeNumber(missed)} steps passed meanwhile.` : list.children.length ? "Following; the newest step is on top." : "Following; waiting for the next change …",
-    lost: "The connection is lost; it continues where it was when the server is back …",
+    lost: "The connection was lost; it resumes when the server is back …",
     refused: reason, ended: "The query was dropped.",
   }[way]);
 

@@ -71,8 +71,8 @@ function askForToken() {
   const input = document.getElementById("token");
   input.value = "";
   setText(document.getElementById("token-text"), readToken()
-    ? "The server does not know this token any more. The token stays in this browser tab."
-    : "Ask whoever runs it. The token stays in this browser tab.");
+    ? "The server no longer accepts this token. The token stays in this browser tab."
+    : "Ask its operator. The token stays in this browser tab.");
   tokenDialog.showModal();
   input.focus();
 }

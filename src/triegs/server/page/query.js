@@ -130,7 +130,7 @@ function showLive(panel, path, accept, draw) {
       const text = await (await request(path, { accept })).text();
       if (isOpen && text !== before) draw((before = text));
     } catch (error) {
-      if (isOpen && before === null) setText(note, error instanceof Refused ? error.message : "The server does not answer.");
+      if (isOpen && before === null) setText(note, error instanceof Refused ? error.message : "The server does not respond.");
     }
     if (isOpen) setTimeout(look, PLAN_EVERY_MS);
   };

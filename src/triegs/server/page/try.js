@@ -37,7 +37,7 @@ export function showTry(root, name) {
   const starts = make("select", { "aria-label": "Start from a registered query" });
   root.append(
     make("div", { class: "row" }, make("h1", {}, "Try a query"), make("span", { class: "space" }), starts),
-    make("p", { class: "note" }, "It is checked while you write. “Answer once” registers it, reads the answers of this moment, and drops it; a registered query is kept up to date."),
+    make("p", { class: "note" }, "The query is checked as you type. “Answer once” registers it, reads the current answers, and drops it; a registered query is maintained."),
     make("div", { class: "editor" }, mirror, text), verdict,
     make("div", { class: "row" }, run, make("span", { class: "note" }, "or Ctrl+Enter")),
     register, outcome, result);
@@ -143,7 +143,7 @@ export function showTry(root, name) {
     } catch (error) {
       result.replaceChildren();
       if (error instanceof Refused) showProblem(error);
-      else result.replaceChildren(make("p", { class: "warning" }, "The server does not answer."));
+      else result.replaceChildren(make("p", { class: "warning" }, "The server does not respond."));
     } finally {
       run.disabled = false;
     }
@@ -162,7 +162,7 @@ export function showTry(root, name) {
       refresh();
       location.hash = `#/query/${encodeURIComponent(asked)}`;
     } catch (error) {
-      if (!(error instanceof Refused)) setText(outcome, "The server does not answer.");
+      if (!(error instanceof Refused)) setText(outcome, "The server does not respond.");
       else if (error.problem.line) {
         setText(outcome, "");
         showProblem(error);

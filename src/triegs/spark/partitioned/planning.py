@@ -57,7 +57,7 @@ def plan_job(request: PipelineRequest, partitions: int, sample: Any = None) -> J
     """
     require_protobuf()
     if isinstance(partitions, bool) or not isinstance(partitions, int):
-        raise TypeError(f"partitions is a number of engines, not {partitions!r}")
+        raise TypeError(f"partitions must be a number of engines, not {partitions!r}")
     if partitions < 1:
         raise ValueError(f"partitions must be at least 1, not {partitions}")
     home, columns, window = request.home, request.columns, request.window

@@ -86,7 +86,7 @@ def cut_range(path: str, whole: Range, size: int) -> list[Range]:
 def pass_lines(
     path: str, begin: int, end: int, most_rows: float, most_bytes: float
 ) -> tuple[int, int]:
-    """The offset after at most so many lines and bytes of a range, but at least one line; and the
+    """The offset after at most that many lines and bytes of a range, but at least one line; and the
     number of lines. Reads what is passed.
     """
     offset, lines = begin, 0
