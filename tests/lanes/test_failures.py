@@ -220,7 +220,8 @@ def test_a_second_thread_is_refused_while_lanes_update():
 
 @pytest.mark.parametrize(
     "options", [{"n": 0}, {"n": True}, {"n": 2, "threads": 0}, {"n": 2, "schedule": "fair"},
-                {"n": 2, "schedule": "inline", "latency": "5ms"}, {"n": 2, "store": None}],
+                {"n": 2, "schedule": "inline", "latency": "5ms"}, {"n": 2, "store": None},
+             {"n": 2, "rules": "rdfs"}],
 )  # fmt: skip
 def test_options_that_cannot_be_are_refused(options):
     with pytest.raises(BadOption):
