@@ -279,15 +279,18 @@ class Reasoning:
 
     def fill_all(self, static: Words) -> None:
         """Derive the closures of all graphs of an empty engine, in one epoch."""
+        # What the rules' own facts derive is published, since rules are loaded before.
+        before = {number: negate(self._read_shown(number)) for number in self._closures}
         shown = self._fill_static(static)
+        changes = [before[STATIC], shown]
         labelled: Labelled = []
-        for graph in self._list_graphs().values():
-            rows = self._fill_graph(graph, static)
+        for number, graph in self._list_graphs().items():
+            rows = np.concatenate([before[number], self._fill_graph(graph, static)])
             labelled.append((graph, graph.translate(rows, self._graphs.newest)))
         for graph in self._graphs.by_number.values():
             if graph.key.timed:
                 labelled.append((graph, graph.translate(graph.read(), self._graphs.newest)))
-        self._publish([shown], labelled)
+        self._publish(changes, labelled)
 
     def read_graph(self, graph: WindowGraph) -> Words:
         """All triples of a graph that has a closure, as rows ``(weight, s, p, o)``."""
