@@ -121,7 +121,8 @@ class Reasoning:
         self._leaving: dict[Window, Words] = {}
         #: What queries see of changed triples, if not all: see `triegs.spark.partitioned.owned`.
         self.select: Callable[[Words], Words] | None = None
-        self._rows, self._leaves = np.empty(256, np.int64), np.empty(64, np.int64)
+        # Rows that leave have no time here, but must not look like static statements.
+        self._rows, self._leaves = np.empty(256, np.int64), np.zeros(64, np.int64)
 
     @property
     def is_used(self) -> bool:
@@ -220,7 +221,7 @@ class Reasoning:
         size = max(0, expired[1] - expired[0]) + len(single) + max(0, arrived[1] - arrived[0])
         if len(self._leaves) < size:
             self._rows = np.empty(8 * size, np.int64)
-            self._leaves = np.empty(2 * size, np.int64)
+            self._leaves = np.zeros(2 * size, np.int64)
         leaving = self._leaving.get(cursor.window)
         if leaving is None:
             leaving = self._leaving[cursor.window] = describe_leaving(cursor.window)
