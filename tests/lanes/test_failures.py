@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from contextlib import suppress
 from threading import Event, Thread
 
 import pyarrow as pa
@@ -218,9 +221,29 @@ def test_a_second_thread_is_refused_while_lanes_update():
         lanes.snapshot()
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_process_starts_threads_of_its_own():
+    with Lanes(2, threads=2, schedule="inline") as lanes:
+        query = lanes.register(SMALL)
+        lanes.apply(fan(100))
+        child = os.fork()
+        if child == 0:
+            signal.alarm(30)  # ends a child that waits for threads which it does not have
+            with suppress(BaseException):
+                report = lanes.apply(fan(100, "-"))
+                with query.snapshot() as snapshot:
+                    os._exit(0 if report.epoch == 3 and not snapshot else 1)
+            os._exit(2)
+        _, status = os.waitpid(child, 0)
+        assert status == 0
+        assert lanes.apply(fan(100, "-")).epoch == 3
+
+
 @pytest.mark.parametrize(
     "options", [{"n": 0}, {"n": True}, {"n": 2, "threads": 0}, {"n": 2, "schedule": "fair"},
-                {"n": 2, "schedule": "inline", "latency": "5ms"}, {"n": 2, "store": None}],
+                {"n": 2, "schedule": "inline", "latency": "5ms"}, {"n": 2, "store": None},
+             {"n": 2, "rules": "rdfs"}],
 )  # fmt: skip
 def test_options_that_cannot_be_are_refused(options):
     with pytest.raises(BadOption):

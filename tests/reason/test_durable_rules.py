@@ -134,3 +134,18 @@ def test_a_constant_whose_id_had_another_term_is_defined_again(tmp_path):
         again = engine.queries["all"]
         with again.snapshot() as snapshot:
             assert set(map(tuple, snapshot)) == expected
+
+
+@pytest.mark.parametrize("window", [None, Window(40, 5)])
+def test_facts_that_rules_state_count_once_after_a_checkpoint(window, tmp_path):
+    fact = f"TE({EX('a')}, {EX('p')}, {EX('b')})."
+    inverse = f"TE(Y, {EX('p')}, X) :- TE(X, {EX('p')}, Y)."
+    with Engine.open(tmp_path, rules=[fact, inverse], window=window) as engine:
+        engine.register(f"SELECT ?x {{ ?x {EX('p')} ?y }}", name="ends")
+        engine.apply([("+", EX("a"), EX("p"), EX("b")), ("+", EX("a"), EX("p"), EX("b"))])
+        engine.checkpoint()
+    with Engine.open(tmp_path) as engine:
+        for change, count in (("-", 2), ("-", 1), ("+", 1)):
+            with engine.queries["ends"].snapshot() as snapshot:
+                assert {a.x: a.multiplicity for a in snapshot} == {EX("a"): count, EX("b"): 1}
+            engine.apply([(change, EX("a"), EX("p"), EX("b"))])

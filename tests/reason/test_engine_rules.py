@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from random import Random
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,6 +24,7 @@ from tests.windows.test_against_oracle import (
 from triegs.engine import Engine
 from triegs.errors import InvalidUpdate
 from triegs.options import ModeName
+from triegs.reason.kernels.layout import STATIC_ROW
 from triegs.sparql.window import Kind, Window
 from triegs.testing import oracle
 from triegs.testing.rule_oracle import weigh
@@ -243,3 +245,21 @@ def test_deletions_between_the_ends_of_two_windows(seed):
                 assert result(stated) == result(derived)
             seen.add(result(pairs[0][0]).keys() == result(pairs[1][0]).keys())
     assert seen == {True, False}
+
+
+def test_new_memory_may_have_had_anything_in_it(monkeypatch):
+    """An event that leaves is no static statement, whatever is in the memory for its time."""
+    empty = np.empty
+
+    def find_used(shape, dtype=float, **options):
+        array = empty(shape, dtype, **options)
+        if array.dtype == np.int64:
+            array.fill(STATIC_ROW)
+        return array
+
+    monkeypatch.setattr(np, "empty", find_used)
+    with Engine(rules="rdfs", window=Window(100, 100)) as engine:
+        query = engine.register("SELECT ?x { ?x <u:p> ?y }")
+        few = [(number + 1, number, "<u:p>", number) for number in range(20)]
+        engine.push([*few, *((200, number, "<u:p>", number) for number in range(80))])
+        assert [len(result(query)) for _ in engine.each_slide(400)] == [20, 80, 0, 0]

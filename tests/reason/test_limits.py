@@ -48,6 +48,15 @@ def test_a_rule_that_derives_its_own_body_supports_nothing():
     assert count(engine, P) == 0
 
 
+def test_rules_state_more_facts_than_a_new_closure_has_room_for():
+    facts = "".join(f"TE(<http://ex/n{n}>, {P}, <http://ex/n{n + 1}>)." for n in range(600))
+    assert count(Engine(rules=facts), P) == 600
+    assert count(Engine(rules=[facts, f"TE(Y, {P}, X) :- TE(X, {P}, Y)."]), P) == 1_200
+    more = "".join(facts.replace("ex/n", f"ex/{number}-") for number in range(20))
+    with pytest.raises(MemoryLimitReached, match="facts of rules"):
+        Engine(rules=more, memory_limit="1MB")
+
+
 def test_too_many_facts_are_refused_in_the_middle_of_an_epoch():
     engine = Engine(rules=CLOSE, memory_limit="4MB")
     engine.apply([("+", n, P, n + 1) for n in range(30)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from os import getpid
 from queue import SimpleQueue
 from threading import Thread
 from time import perf_counter, thread_time
@@ -26,11 +27,14 @@ class Crew:
         self._is_pinned = placement.cpus is not None
         self._queues: dict[int, SimpleQueue[Share | None]] = {}
         self._done: SimpleQueue[BaseException | None] = SimpleQueue()
+        self._process = getpid()
 
     def run(self, shares: Sequence[Share]) -> None:
         """Run all shares, the first on the calling thread, and wait for all of them. An interrupt
         is raised only after that.
         """
+        if self._process != getpid():  # forked: the threads are those of the other process
+            self._queues, self._done, self._process = {}, SimpleQueue(), getpid()
         sent, problem = 0, None
         try:
             for number, share in enumerate(shares):

@@ -54,7 +54,7 @@ class Lanes(Uncopied):
     `triegs.lanes.schedule` on the first epochs and picks one, and again when costs shift; a name
     fixes the form. The choice is for throughput, or with `latency` (``"5ms"``) for a bound of each
     epoch. `placement` pins threads: ``"cpus"``, ``"nodes"`` or numbers of CPUs. Other options are
-    those of `triegs.Engine`; `memory_limit` bounds each lane. Lanes have no directory.
+    those of `triegs.Engine`; `memory_limit` bounds each lane. Lanes have no directory and no rules.
 
     One thread at a time updates. Any thread takes snapshots.
 
@@ -85,6 +85,8 @@ class Lanes(Uncopied):
         check_word("schedule", schedule, (AUTO, *Form))
         if "store" in options:
             raise BadOption("each lane has its own store; memory_limit bounds each of them")
+        if options.get("rules"):
+            raise BadOption("rules are not supported in lanes; they run in one triegs.Engine")
         if latency is not None and schedule != AUTO:
             raise BadOption("latency is a goal of schedule='auto'; the other schedules have none")
         used = min(n, count_cpus() if threads is None else threads)

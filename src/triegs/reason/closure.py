@@ -80,6 +80,17 @@ class Sizes(NamedTuple):
     heap: int
 
 
+def double_until(size: int, least: int) -> int:
+    """The size, doubled until it is large enough.
+
+    >>> double_until(256, 200), double_until(256, 600)
+    (256, 1024)
+    """
+    while size < least:
+        size *= 2
+    return size
+
+
 class Closure:
     """The facts of one graph under the rules of a program.
 
@@ -92,10 +103,13 @@ class Closure:
     ) -> None:
         self.program = program
         self._check_room = check_room
-        stride, capacity = program.stride, FIRST_FACTS
+        # The kernel begins the epoch anew if it stops while it states the rules' facts.
+        stated = sum(not rule.body for rule in program.rules.rules)
+        stride, capacity = program.stride, double_until(FIRST_FACTS, stated)
+        heads = double_until(FIRST_HEADS, 2 * program.indexes * (stated + 2))
         self._facts: Ids = np.zeros(stride * capacity, np.int32)
         self._primary: Ids = np.zeros(2 * capacity, np.int32)
-        self._heads = np.zeros(FIRST_HEADS, np.int64)
+        self._heads = np.zeros(heads, np.int64)
         self._touched: Ids = np.zeros(TOUCH_WORDS * capacity, np.int32)
         self._doubted: Ids = np.zeros(capacity, np.int32)
         self._out = np.zeros(4 * capacity, np.int64)
@@ -113,6 +127,8 @@ class Closure:
         self._time = NO_TIME_YET
         self._used = 0  # facts when the epoch began, with free ones
         self._before: Sizes | None = None
+        if capacity > FIRST_FACTS:
+            check_room(self.bytes)
 
     def change(self, rows: Words, leaves: Words | None = None, time: int | None = None) -> Change:
         """Run an epoch over statements ``(change, s, p, o)``, judged in order.

@@ -121,7 +121,8 @@ class Reasoning:
         self._leaving: dict[Window, Words] = {}
         #: What queries see of changed triples, if not all: see `triegs.spark.partitioned.owned`.
         self.select: Callable[[Words], Words] | None = None
-        self._rows, self._leaves = np.empty(256, np.int64), np.empty(64, np.int64)
+        # Rows that leave have no time here, but must not look like static statements.
+        self._rows, self._leaves = np.empty(256, np.int64), np.zeros(64, np.int64)
 
     @property
     def is_used(self) -> bool:
@@ -220,7 +221,7 @@ class Reasoning:
         size = max(0, expired[1] - expired[0]) + len(single) + max(0, arrived[1] - arrived[0])
         if len(self._leaves) < size:
             self._rows = np.empty(8 * size, np.int64)
-            self._leaves = np.empty(2 * size, np.int64)
+            self._leaves = np.zeros(2 * size, np.int64)
         leaving = self._leaving.get(cursor.window)
         if leaving is None:
             leaving = self._leaving[cursor.window] = describe_leaving(cursor.window)
@@ -279,15 +280,18 @@ class Reasoning:
 
     def fill_all(self, static: Words) -> None:
         """Derive the closures of all graphs of an empty engine, in one epoch."""
+        # What the rules' own facts derive is published, since rules are loaded before.
+        before = {number: negate(self._read_shown(number)) for number in self._closures}
         shown = self._fill_static(static)
+        changes = [before[STATIC], shown]
         labelled: Labelled = []
-        for graph in self._list_graphs().values():
-            rows = self._fill_graph(graph, static)
+        for number, graph in self._list_graphs().items():
+            rows = np.concatenate([before[number], self._fill_graph(graph, static)])
             labelled.append((graph, graph.translate(rows, self._graphs.newest)))
         for graph in self._graphs.by_number.values():
             if graph.key.timed:
                 labelled.append((graph, graph.translate(graph.read(), self._graphs.newest)))
-        self._publish([shown], labelled)
+        self._publish(changes, labelled)
 
     def read_graph(self, graph: WindowGraph) -> Words:
         """All triples of a graph that has a closure, as rows ``(weight, s, p, o)``."""
