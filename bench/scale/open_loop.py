@@ -133,11 +133,13 @@ def serve(
             if found is None:
                 break
             lane, at = found
-            lanes[lane].run()
-            ended = perf_counter()
+            try:
+                lanes[lane].run()
+                ended = perf_counter()
+            finally:  # or others would wait for it
+                queue.give_back(lane)
             busy += ended - began
             served.append(Served(lanes[lane].kind, at, ended - start - at))
-            queue.give_back(lane)
         account.busy_s.append(busy)
         account.add_idle("arrival", idle)
 

@@ -138,5 +138,18 @@ def test_every_form_does_the_same_work(mix):
     compare_checksums(found)
 
 
+class BrokenLane:
+    kind = "broken"
+
+    def run(self):
+        raise ValueError("broken")
+
+
+def test_no_worker_waits_for_a_lane_that_has_failed():
+    schedule = make_schedule(Form.POOLED, [1.0], 2)
+    with pytest.raises(ValueError, match="broken"):
+        serve([BrokenLane()], schedule, [Arrival(0.0, 0)] * 2)
+
+
 def test_the_spin_control_runs():
     assert measure_spin(2, 1_000) > 0

@@ -263,3 +263,5 @@ def test_times_of_epochs_are_those_of_all_lanes():
         assert queries[0].snapshot().time == 1_000
         with pytest.raises(StateError, match="no query"):
             lanes.snapshot(["nobody"])
+        with lanes.snapshot(queries[0].name) as found:
+            assert list(found) == [queries[0].name]

@@ -240,9 +240,12 @@ class Lanes(Uncopied):
         return self._first.find_end()
 
     def snapshot(
-        self, names: Iterable[str] | None = None, *, lease: str | int | timedelta | None = None
+        self,
+        names: str | Iterable[str] | None = None,
+        *,
+        lease: str | int | timedelta | None = None,
     ) -> LanesSnapshot:
-        """Pin the results of several queries, by default of all, at one epoch. From any thread.
+        """Pin the results of some queries, by default of all, at one epoch. From any thread.
 
         It waits while lanes publish, and while a query is registered, closed or moved, never for
         the rest of an update. Cost: constant for each query.
@@ -255,6 +258,8 @@ class Lanes(Uncopied):
         """
         with self._together.gate:
             self._check_open()
+            if isinstance(names, str):
+                names = [names]
             chosen = list(self._queries if names is None else names)
             for name in chosen:
                 if name not in self._queries:
