@@ -180,6 +180,8 @@ def test_refusals() -> None:
         grouped = engine.register("SELECT ?x (COUNT(*) AS ?n) { ?x :p ?y } GROUP BY ?x")
         with pytest.raises(BadOption, match="cannot be aggregated again"):
             grouped.aggregate("?x", "count", Window(10))
+        with pytest.raises(StateError, match="has no changes"):
+            engine.register(f"{TEXT} LIMIT 2").aggregate([], "count", Window(10))
         found = query.aggregate([], "count", Window(10))
         query.close()
         with pytest.raises(StateError, match="is closed"):
