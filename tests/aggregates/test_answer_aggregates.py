@@ -168,6 +168,18 @@ def test_recovery(tmp_path: Path, checkpoint: bool) -> None:
                     engine.checkpoint()
 
 
+def test_recovery_without_grouping(tmp_path: Path) -> None:
+    """The events of a checkpoint have no keys."""
+    for expected in (2, 2):
+        with Engine.open(tmp_path / "e", prefixes=PREFIXES) as engine:
+            if not engine.queries:
+                query = engine.register("SELECT ?x { ?x :p ?y }", name="q")
+                query.aggregate([], "count", Window(30, slide=10), name="all")
+                engine.apply([("+", n, P, n) for n in range(2)], time=10)
+            engine.checkpoint()
+            assert engine.aggregates["all"].value() == expected
+
+
 def test_refusals() -> None:
     with Engine(prefixes=PREFIXES) as engine:
         query = engine.register(TEXT)
@@ -180,6 +192,8 @@ def test_refusals() -> None:
         grouped = engine.register("SELECT ?x (COUNT(*) AS ?n) { ?x :p ?y } GROUP BY ?x")
         with pytest.raises(BadOption, match="cannot be aggregated again"):
             grouped.aggregate("?x", "count", Window(10))
+        with pytest.raises(StateError, match="has no changes"):
+            engine.register(f"{TEXT} LIMIT 2").aggregate([], "count", Window(10))
         found = query.aggregate([], "count", Window(10))
         query.close()
         with pytest.raises(StateError, match="is closed"):

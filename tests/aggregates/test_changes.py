@@ -56,3 +56,20 @@ def test_a_group_without_variables_has_changes(text):
         with query.snapshot() as after:
             assert read_rows(before) == read_rows(after) == {(None,): 1}
             assert list(after.diff(before)) == []
+
+
+@pytest.mark.parametrize(
+    "having", ["GROUP BY ?x", "GROUP BY ?x HAVING (SUM(?v) > 1)", "GROUP BY (?v + 1 AS ?k)"]
+)
+def test_a_grouped_ask_flips_once(having):
+    """Its row has no columns, whatever the number of groups."""
+    engine = Engine(retain_epochs=9)
+    query = engine.register(f"ASK {{ ?x <u:p> ?v }} {having}")
+    start = engine.epoch
+    triples = [("<u:a>", "<u:p>", 2), ("<u:b>", "<u:p>", 3)]
+    for sign in "+-":
+        for triple in triples:
+            engine.apply([(sign, *triple)])
+    with query.changes(since=start) as steps:
+        found = [[(tuple(change), change.change) for change in step] for step in steps]
+    assert found == [[((), 1)], [], [], [((), -1)]]

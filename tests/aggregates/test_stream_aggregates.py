@@ -457,3 +457,33 @@ def test_recovery_repeats_what_the_memory_limit_refused(tmp_path: Path, checkpoi
         expected = read(found)
     with Engine.open(tmp_path, prefixes=PREFIXES) as engine:
         assert read(engine.aggregates["top"]) == expected
+
+
+@pytest.mark.parametrize("late", [Window.landmark(5), Window(14, 7), Window(12, 5)])
+@pytest.mark.parametrize("function", ["count", "sum", "max"])
+def test_a_deleted_event_that_another_window_still_has(
+    tmp_path: Path, function: Literal["count", "sum", "max"], late: Window
+) -> None:
+    """One window loses it at 14, the other at 15. A window that is made, or restored, in between
+    does not have it.
+    """
+    value = None if function == "count" else "?v"
+    for number, is_opened_again in enumerate((False, True)):
+        path = tmp_path / str(number)
+        engine = Engine.open(path, prefixes=PREFIXES)
+        engine.register("SELECT ?who { ?who :paid ?v }", window=Window(7, 7))
+        for name, window in (("slow", Window(10, 5)), ("quick", Window(7, 7))):
+            engine.aggregate(PATTERN, "?who", function, window, value=value, name=name)
+        engine.push([(6, 1, PAID, 1), (8, 2, PAID, 1)])
+        engine.advance(10)
+        engine.push([(12, 1, PAID, 1, "-")])
+        engine.advance(14)
+        engine.aggregate(PATTERN, "?who", function, late, value=value, name="late")
+        if is_opened_again:
+            engine.checkpoint()
+            engine.close()
+            engine = Engine.open(path, prefixes=PREFIXES)
+        for counts in ({"slow": 2, "quick": 1, "late": 1}, {"slow": 1, "quick": 1, "late": 1}):
+            assert {name: len(read(each)) for name, each in engine.aggregates.items()} == counts
+            engine.advance(15)
+        engine.close()

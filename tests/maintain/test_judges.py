@@ -123,6 +123,17 @@ def test_sums_compared_with_all_terms(operator: str) -> None:
 
 
 @pytest.mark.parametrize("operator", COMPARISONS)
+@pytest.mark.parametrize("name", ["double", "float", "decimal"])
+def test_a_whole_constant_makes_sums_of_its_type(operator: str, name: str) -> None:
+    """An integer plus a double is a double, which may be the next one to the exact sum."""
+    places = [TERMS.index(f'"{n}"^^<{XSD}integer>') for n in (2**53 + 1, 2**53, 2**63 - 1, 1)]
+    pairs = np.array(list(product(places, repeat=2)))
+    one = f'"1"^^<{XSD}{name}>'
+    for left in (Call("+", ("?x", one)), Call("*", ("?x", one)), Call("-", (one, "?x"))):
+        WORLDS[0].check(Call(operator, (left, "?y")), ["?x", "?y"], pairs)
+
+
+@pytest.mark.parametrize("operator", COMPARISONS)
 def test_comparisons_with_all_constants(operator: str) -> None:
     for constant in TERMS:
         if constant.startswith("_:"):

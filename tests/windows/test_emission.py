@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triegs import Engine, Window, WindowError
+from triegs import Engine, StateError, Window, WindowError
 
 P = "<http://ex/p>"
 TEXT = f"SELECT ?x {{ ?x {P} ?y }}"
@@ -90,6 +90,20 @@ def test_bad_options():
                     {"every": 5}):  # fmt: skip
         with pytest.raises(WindowError):
             query.emit(print, **options)
+
+
+def test_a_query_with_a_limit_has_no_changes_to_emit():
+    """It is refused when it is asked for, not by every later slide."""
+    engine = Engine(window=Window(10, slide=5))
+    query = engine.register(f"{TEXT} LIMIT 1")
+    for operator in ("ISTREAM", "DSTREAM"):
+        with pytest.raises(StateError, match="has no changes"):
+            collect(query, operator)
+    with pytest.raises(StateError, match="has no changes"):
+        query.emit(print, report="change")
+    found = collect(query, "RSTREAM", report="non-empty")
+    run(engine)
+    assert [time for time, _ in found] == [5, 10, 15]
 
 
 @given(

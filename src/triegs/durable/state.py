@@ -176,7 +176,8 @@ def restore_state(
         terms.take(arrays)
         identities.take(arrays)
         if name == ANSWERS:
-            keys = terms.translate(arrays["keys"]).reshape(-1, described["width"])
+            keys = terms.translate(arrays["keys"])
+            keys = keys.reshape(len(arrays["times"]), described["width"])
             saved = (arrays[each].astype(np.int64) for each in ("times", "values", "usable"))
             times, values, usable = saved
             answers[described["aggregate"]] = SavedEvents(times, keys, values, usable)

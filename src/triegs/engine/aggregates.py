@@ -27,6 +27,7 @@ from triegs.engine.state import EngineState
 from triegs.engine.window_aggregate import WindowAggregate
 from triegs.errors import BadOption, StateError, WindowError
 from triegs.options import check_name, check_word
+from triegs.read.changes import refuse_limits
 from triegs.sparql.window import Window
 from triegs.windows.matching import Pattern, read_pattern
 from triegs.windows.stream_aggregates import AggregateWindow, find_grid
@@ -56,6 +57,7 @@ class Aggregates:
         check_word("changes", changes, CHANGES)
         if self._queries.get(query.name) is not query:
             raise StateError(f"the query {query.name!r} is closed")
+        refuse_limits(query.query)
         operator = options.function
         if isinstance(operator, Operator) and not operator.commutative:
             raise BadOption(

@@ -18,7 +18,7 @@ from triegs.maintain.lowered import describe_registered
 from triegs.maintain.standing import RegisteredPlan
 from triegs.notebook import write_card
 from triegs.options import ArrowTerms, ExplainName, OperatorName, PolicyName, check_name
-from triegs.read.changes import NO_CHANGES, Steps
+from triegs.read.changes import Steps, refuse_limits
 from triegs.read.handle import SnapshotHandle
 from triegs.read.snapshot import Snapshot
 from triegs.read.subscription import EpochHolder, Event, Subscription, SubscriptionOptions
@@ -123,7 +123,7 @@ class StandingQuery(Uncopied):
         ...     [(step.since, step.epoch, *step.answers("python")) for step in steps]
         [(1, 2, Change(x=7, change=1)), (2, 3, Change(x=7, change=1))]
         """
-        self._refuse_limits()
+        refuse_limits(self.query)
         return Steps(self._state.pins.take_since(self.name, self._open(), since, lease))
 
     def subscribe(
@@ -165,7 +165,7 @@ class StandingQuery(Uncopied):
         Progress(epoch=2)
         """
         state = self._state
-        self._refuse_limits()
+        refuse_limits(self.query)
         is_merging = callback is None if merge is None else merge
         keep = end = None
         if name is not None:
@@ -208,8 +208,9 @@ class StandingQuery(Uncopied):
         RSTREAM. `report` says when: after each ``"slide"``, after a ``"change"`` of an answer, when
         the emission is ``"non-empty"``, or ``"periodic"`` with `every`. `Engine.advance` calls the
         function, epoch by epoch. An exception is logged, and raised by that call once all slides
-        are published; the missed answers come with the next emission. Cost: reading the answers, or
-        what changed in them.
+        are published; the missed answers come with the next emission. Raises `StateError` if it
+        needs the changes of a query with LIMIT or OFFSET. Cost: reading the answers, or what
+        changed in them.
 
         >>> from triegs import Engine, Window
         >>> engine = Engine(window=Window("10s", slide="5s"))
@@ -307,10 +308,6 @@ class StandingQuery(Uncopied):
         if self._queries.get(self.name) is not self:  # it is being closed
             raise StateError(f"the query {self.name!r} is closed")
         return self.snapshot()
-
-    def _refuse_limits(self) -> None:
-        if self.query.limit is not None or self.query.offset:
-            raise StateError(NO_CHANGES)
 
     def _open(self) -> RegisteredPlan:
         if self._registered is None:

@@ -451,7 +451,7 @@ def _write_sum(head: Words, found: Comparison) -> None:
     doubles: list[Fraction | float] = [*parts, found.spread, found.limit]
     head[[LEFT_FACTOR, RIGHT_FACTOR, OFFSET, SPREAD, LIMIT]] = write_doubles(doubles)
     head[LINEAR] = SINGLES if found.is_coarse else DOUBLES
-    if not found.is_coarse and all(p.denominator == 1 and abs(p) < 2**62 for p in parts):
+    if found.is_exact and all(p.denominator == 1 and abs(p) < 2**62 for p in parts):
         head[LINEAR] = WHOLES
         head[[LEFT_WHOLE, RIGHT_WHOLE, OFFSET_WHOLE]] = [int(part) for part in parts]
 

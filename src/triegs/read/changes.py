@@ -12,6 +12,7 @@ from triegs.errors import MultiplicityOverflow, StateError
 from triegs.read.columns import Columns, Integers, NotIntegers, Sizes
 from triegs.read.differences import Side, is_shared
 from triegs.read.result import Result, Row
+from triegs.sparql.model import Query
 
 if TYPE_CHECKING:
     from triegs.read.snapshot import Snapshot
@@ -50,8 +51,7 @@ class Changes(Result):
         query = new._reader.plan.query
         if old._reader.plan is not new._reader.plan:
             raise StateError("changes are between snapshots of one query, not of two queries")
-        if query.limit is not None or query.offset:
-            raise StateError(NO_CHANGES)
+        refuse_limits(query)
         self._old = old
         self._new = new
         self._decoder = new._decoder
@@ -102,6 +102,12 @@ class Changes(Result):
 
     def __repr__(self) -> str:
         return f"<Changes from epoch {self.since} to {self.epoch}>"
+
+
+def refuse_limits(query: Query) -> None:
+    """Raise `StateError` for a query that has no changes."""
+    if query.limit is not None or query.offset:
+        raise StateError(NO_CHANGES)
 
 
 def _find_side(snapshot: Snapshot) -> Side:

@@ -222,7 +222,8 @@ class GroupReader(RowReader):
         width = len(self.plan.query.head)
         counted: dict[tuple[int, ...], int] = {}
         for state, bases, sign in zip((before, after), sides, (-1, 1), strict=True):
-            rows = zip(*state.find_rows(bases)[:width].tolist(), strict=True)
+            # The row of an ASK has no columns, which a zip of columns would lose.
+            rows = map(tuple, state.find_rows(bases)[:width].T.tolist())
             found = set(rows) if self.drops_counts else rows
             for row in found:
                 counted[row] = counted.get(row, 0) + sign

@@ -25,7 +25,8 @@ class Comparison:
 
     `spread` bounds the size of all constants that are added on the way, for the error of doubles;
     `peak` is the largest factor of a variable on the way, for their overflow. `is_coarse` says that
-    some constant is an xsd:float, so that sums are rounded to floats.
+    some constant is an xsd:float, so that sums are rounded to floats, and `is_exact` that none is
+    an xsd:double either, so that sums of integers and decimals are not rounded at all.
     """
 
     operator: str
@@ -38,6 +39,7 @@ class Comparison:
     spread: Fraction = Fraction(0)
     peak: Fraction = Fraction(1)
     is_coarse: bool = False
+    is_exact: bool = True
 
     @property
     def is_range(self) -> bool:
@@ -69,6 +71,7 @@ class Comparison:
         return Comparison(
             operator, variable, name, self.has_arithmetic, Fraction(1), other / factor,
             self.offset / factor, self.spread / abs(factor), self.peak, self.is_coarse,
+            self.is_exact,
         )  # fmt: skip
 
 
@@ -78,24 +81,24 @@ class _Sum:
     offset: Fraction = Fraction(0)
     spread: Fraction = Fraction(0)
     peak: Fraction = Fraction(1)
-    is_coarse: bool = False
+    #: Of its constants.
+    ranks: frozenset[Rank] = frozenset()
 
     @property
     def fits(self) -> bool:
         sizes = [abs(factor) for _, factor in self.factors]
         return all(1 / FACTORS <= size <= FACTORS for size in sizes) and self.spread <= FACTORS
 
-    def scale(self, by: Fraction, is_coarse: bool = False) -> _Sum:
+    def scale(self, by: Fraction, ranks: frozenset[Rank] = frozenset()) -> _Sum:
         factors = tuple((name, factor * by) for name, factor in self.factors)
         peak = max([self.peak, *(abs(factor) for _, factor in factors)])
-        is_coarse = self.is_coarse or is_coarse
         spread = self.spread * max(abs(by), Fraction(1))
-        return _Sum(factors, self.offset * by, spread, peak, is_coarse)
+        return _Sum(factors, self.offset * by, spread, peak, self.ranks | ranks)
 
     def add(self, other: _Sum) -> _Sum:
         return _Sum(
             self.factors + other.factors, self.offset + other.offset, self.spread + other.spread,
-            max(self.peak, other.peak), self.is_coarse or other.is_coarse,
+            max(self.peak, other.peak), self.ranks | other.ranks,
         )  # fmt: skip
 
 
@@ -125,7 +128,8 @@ def find_comparison(expression: Expression) -> Comparison | None:
         return None
     return Comparison(
         expression.operator, name, other_name, True, factor, other_factor, both.offset,
-        both.spread, both.peak, both.is_coarse,
+        both.spread, both.peak, Rank.FLOAT in both.ranks,
+        both.ranks <= {Rank.INTEGER, Rank.DECIMAL},
     )  # fmt: skip
 
 
@@ -146,7 +150,7 @@ def _read(expression: Expression) -> _Sum | None:
         if isinstance(value.amount, float) and not isfinite(value.amount):
             return None
         amount = Fraction(value.amount)
-        found = _Sum((), amount, abs(amount), Fraction(1), value.rank is Rank.FLOAT)
+        found = _Sum((), amount, abs(amount), Fraction(1), frozenset({value.rank}))
         return found if found.fits else None
     if not isinstance(expression, Call) or expression.operator not in ("+", "-", "*"):
         return None
@@ -162,5 +166,5 @@ def _read(expression: Expression) -> _Sum | None:
     if first.factors and last.factors:
         return None
     scaled, by = (last, first) if last.factors else (first, last)
-    product = scaled.scale(by.offset, by.is_coarse)
+    product = scaled.scale(by.offset, by.ranks)
     return product if product.fits else None

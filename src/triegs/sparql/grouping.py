@@ -51,11 +51,14 @@ class Grouper:
         #: The expression over the body of each name given in GROUP BY.
         self.meanings: dict[str, Expression] = {}
         self.keys: dict[str, Column] = {}
+        #: The names that SELECT gives to expressions.
+        self.computed: set[str] = set()
 
     def group(
         self, keys: Sequence[Condition], selected: Sequence[Selected], having: Sequence[Condition]
     ) -> Grouping:
         self._check_names(keys, selected)
+        self.computed = {name_of(each.name) for each in selected if each.condition is not None}
         for key in keys:
             self._add_key(key)
         columns: dict[str, Column] = {}
@@ -159,6 +162,8 @@ class Grouper:
         if name not in self.keys:
             message = f"{name} is neither a grouping key nor inside an aggregate"
             hint = f"add it to GROUP BY, or write MIN({name})"
+            if name in self.computed:  # whose MIN would be unbound
+                hint = f"write the expression of {name} again"
             raise self.reader.error(message, token, "GROUP BY", hint)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from triegs.copying import Uncopied
 from triegs.errors import WindowError
 from triegs.options import ArrowTerms
+from triegs.read.changes import refuse_limits
 from triegs.read.snapshot import Snapshot
 from triegs.sparql.model import Operator, Query
 from triegs.sparql.window import Span, Window, read_span
@@ -142,9 +143,11 @@ class Emitters:
         registered = query.output.operator.value if query.output is not None else "RSTREAM"
         try:
             operator = Operator((options.operator or registered).upper())
-            Policy(options.report)
+            policy = Policy(options.report)
         except ValueError as problem:
             raise WindowError(f"{problem}; see StandingQuery.emit") from None
+        if operator is not Operator.RSTREAM or policy is Policy.CHANGE:
+            refuse_limits(query)
         cursors = [self._cursors[key.window] for key in keys]
         found = Emitter(take, cursors, sink, operator, options)
         self._emitters.append(found)

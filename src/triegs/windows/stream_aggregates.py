@@ -84,6 +84,12 @@ class AggregateWindow:
             return None
         return int(log.times[(cursor.tail - 1) & (len(log.times) - 1)])
 
+    def find_lost(self, deleted: Words) -> Words:
+        """Those of some deleted events that the window would contain, but does no longer."""
+        cursor = self.cursor
+        inside = deleted[(deleted >= cursor.head) & (deleted < cursor.tail)]
+        return np.setdiff1d(inside, cursor.list_kills())
+
     @property
     def structure_name(self) -> str:
         return self.shared.aggregation.structure_name
@@ -97,6 +103,17 @@ class AggregateWindow:
     def used_bytes(self) -> int:
         """Including what it shares with other windows."""
         return self.shared.aggregation.used_bytes + self.rows.used_bytes
+
+
+def order_windows(windows: list[AggregateWindow], deleted: Words) -> Iterator[AggregateWindow]:
+    """Windows that still contain some deleted events before those that have lost them."""
+    waiting = list(windows)
+    while waiting:
+        kills = np.concatenate([NOTHING, *(window.cursor.list_kills() for window in waiting)])
+        free = (each for each in waiting if not np.isin(each.find_lost(deleted), kills).any())
+        found = next(free, waiting[0])
+        waiting.remove(found)
+        yield found
 
 
 class SharedAggregation:
@@ -124,9 +141,11 @@ class SharedAggregation:
         # Deleted events are in a window until it slides.
         kills = np.concatenate([NOTHING, *(window.cursor.list_kills() for window in windows)])
         end = max((window.cursor.tail for window in windows), default=0)
-        self._take(log, end, np.unique(kills))
-        for window in windows:
+        revived = np.unique(kills)
+        self._take(log, end, revived)
+        for window in order_windows(windows, revived):
             if (edge := window.find_edge()) is not None:
+                aggregation.bury(window.find_lost(revived))
                 aggregation.slide(window.results, edge, window.cursor.low)
 
     def measure(self, slides: Mapping[WindowCursor, Slide]) -> int:

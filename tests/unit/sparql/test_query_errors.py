@@ -114,6 +114,14 @@ def test_position_and_message(marked: str, says: str) -> None:
     assert (error.line, error.column) == position, str(error)
 
 
+@pytest.mark.parametrize("clause", ["HAVING (?n > 1)", "GROUP BY ?x HAVING (?n > 1)"])
+def test_a_name_of_select_in_having(clause: str) -> None:
+    """Its minimum, the hint for variables of the pattern, would be unbound."""
+    text = str(error_of(f"SELECT (COUNT(*) AS ?n) {{ ?x ?p ?y }} {clause}"))
+    assert "write the expression of ?n again" in text
+    assert "MIN(" not in text
+
+
 @pytest.mark.parametrize("text", [None, b"ASK {}", 5])
 def test_not_a_text(text: object) -> None:
     with pytest.raises(TypeError):
