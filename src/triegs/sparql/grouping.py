@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -62,12 +62,15 @@ class Grouper:
         for key in keys:
             self._add_key(key)
         columns: dict[str, Column] = {}
+        named: dict[str, Expression] = {}  # a later column may use the name
         for name, condition, _ in selected:
+            shown = name_of(name)
             if condition is None:
                 self._check_key(name)
-            shown = name_of(name)
-            expression = shown if condition is None else self._over_group(condition, "SELECT")
-            columns[shown] = Column(shown, expression)
+                columns[shown] = Column(shown, shown)
+                continue
+            named[shown] = substitute(self._over_group(condition, "SELECT", named), named)
+            columns[shown] = Column(shown, named[shown])
         conditions = [
             condition
             for each in having
@@ -137,10 +140,13 @@ class Grouper:
         self.unknown += [Unknown(token, clause) for token in named if name_of(token) not in bound]
         return substitute(limit_scope(expression, bound), self.meanings)
 
-    def _over_group(self, condition: Condition, clause: str) -> Expression:
-        """An output expression; outside aggregates it may use only keys."""
+    def _over_group(
+        self, condition: Condition, clause: str, named: Collection[str] = ()
+    ) -> Expression:
+        """An output expression; outside aggregates it may use only keys, and names of columns."""
         for token in condition.parser.outside:
-            self._check_key(token)
+            if name_of(token) not in named:
+                self._check_key(token)
         return self._resolve(condition.expression, condition.parser.inside, clause)
 
     def _resolve(self, expression: Expression, inside: Sequence[Token], clause: str) -> Expression:

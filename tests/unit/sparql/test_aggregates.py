@@ -154,3 +154,14 @@ def test_ask_over_groups() -> None:
 def test_query_without_grouping() -> None:
     with pytest.raises(ValueError, match="no grouping"):
         group(parse("ASK { }"), {})
+
+
+def test_an_expression_may_use_the_names_of_earlier_columns() -> None:
+    short = "SELECT ?x (SUM(?y) AS ?s) (?s / COUNT(*) AS ?m) (?m - ?s AS ?d) { ?x <p> ?y }"
+    full = (
+        "SELECT ?x (SUM(?y) AS ?s) (SUM(?y) / COUNT(*) AS ?m) "
+        "(SUM(?y) / COUNT(*) - SUM(?y) AS ?d) { ?x <p> ?y }"
+    )
+    found, expected = (parse(f"{text} GROUP BY ?x").grouping for text in (short, full))
+    assert found is not None
+    assert found == expected

@@ -86,6 +86,7 @@ MARKED = [
     ("SELECT ‸?x { ?x ?p ?y } ORDER BY COUNT(*)", "neither a grouping key"),
     ("SELECT ‸?x (COUNT(*) AS ?n) { ?x ?p ?y }", "neither a grouping key"),
     ("SELECT ?x (‸?y + COUNT(*) AS ?n) { ?x ?p ?y } GROUP BY ?x", "neither a grouping key"),
+    ("SELECT (‸?n + 1 AS ?m) (COUNT(*) AS ?n) { ?x ?p ?y }", "neither a grouping key"),
     ("SELECT ?x { ?x ?p ?y } GROUP BY ?x HAVING (‸?y > COUNT(*))", "neither a grouping key"),
     ("SELECT (COUNT(*) AS ?n) { ?x ?p ?y } HAVING (‸?n > 1)", "neither a grouping key"),
     ("SELECT (COUNT(*) AS ‸?x) { ?x ?p ?y }", "is already in use"),
