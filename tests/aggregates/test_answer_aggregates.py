@@ -168,6 +168,17 @@ def test_recovery(tmp_path: Path, checkpoint: bool) -> None:
                     engine.checkpoint()
 
 
+@pytest.mark.parametrize("count", [0, 3])
+def test_recovery_of_an_aggregate_without_groups(tmp_path: Path, count: int) -> None:
+    with Engine.open(tmp_path, prefixes=PREFIXES) as engine:
+        query = engine.register(f"SELECT ?x {{ ?x {NAME('p')} ?y }}", name="q")
+        query.aggregate([], "count", Window(10, 5), name="n")
+        engine.apply([("+", each, NAME("p"), 1) for each in range(count)], time=10)
+        engine.checkpoint()
+    with Engine.open(tmp_path, prefixes=PREFIXES) as engine:
+        assert engine.aggregates["n"].value() == count
+
+
 def test_refusals() -> None:
     with Engine(prefixes=PREFIXES) as engine:
         query = engine.register(TEXT)
