@@ -168,16 +168,15 @@ def test_recovery(tmp_path: Path, checkpoint: bool) -> None:
                     engine.checkpoint()
 
 
-def test_recovery_without_grouping(tmp_path: Path) -> None:
-    """The events of a checkpoint have no keys."""
-    for expected in (2, 2):
-        with Engine.open(tmp_path / "e", prefixes=PREFIXES) as engine:
-            if not engine.queries:
-                query = engine.register("SELECT ?x { ?x :p ?y }", name="q")
-                query.aggregate([], "count", Window(30, slide=10), name="all")
-                engine.apply([("+", n, P, n) for n in range(2)], time=10)
-            engine.checkpoint()
-            assert engine.aggregates["all"].value() == expected
+@pytest.mark.parametrize("count", [0, 3])
+def test_recovery_of_an_aggregate_without_groups(tmp_path: Path, count: int) -> None:
+    with Engine.open(tmp_path, prefixes=PREFIXES) as engine:
+        query = engine.register(f"SELECT ?x {{ ?x {NAME('p')} ?y }}", name="q")
+        query.aggregate([], "count", Window(10, 5), name="n")
+        engine.apply([("+", each, NAME("p"), 1) for each in range(count)], time=10)
+        engine.checkpoint()
+    with Engine.open(tmp_path, prefixes=PREFIXES) as engine:
+        assert engine.aggregates["n"].value() == count
 
 
 def test_refusals() -> None:

@@ -255,6 +255,22 @@ def make_newer_header(path: Path) -> None:
     path.write_bytes(data)
 
 
+def test_a_damaged_checkpoint_replaces_no_intact_one(tmp_path):
+    """Errors of the disk, one after the other: each time an intact checkpoint is left."""
+    with Engine.open(tmp_path) as engine:
+        engine.register("SELECT ?x { ?x <a:p> ?y }", "all")
+        engine.checkpoint()
+    for number in range(3):
+        with Engine.open(tmp_path) as engine:
+            assert engine.epoch == number + 1
+            engine.apply([("+", number, "<a:p>", 2)])
+            engine.checkpoint()
+        newest = max((tmp_path / "checkpoints").iterdir())
+        newest.write_bytes(newest.read_bytes()[:-1])
+    with Engine.open(tmp_path) as engine, engine.queries["all"].snapshot() as snapshot:
+        assert (engine.epoch, len(snapshot)) == (4, 3)
+
+
 def test_a_newer_format(kept, copy, monkeypatch):
     for folder in ("log", "checkpoints"):
         restore(kept, copy)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.durable.play import look
 
-from triegs import Engine, MemoryLimitReached, Window
+from triegs import Engine, MemoryLimitReached, MultiplicityOverflow, Window
 from triegs.explain import explain
 
 P = "<http://ex/{}>".format
@@ -301,3 +301,24 @@ def test_a_query_that_is_stalled(tmp_path, is_kept):
         assert engine.metrics()["stalled"] == []
         with engine.queries["many"].snapshot() as snapshot:
             assert [row.multiplicity for row in snapshot] == [70_001**2]
+
+
+@pytest.mark.parametrize("is_held", [True, False])
+def test_epochs_of_a_refused_query(tmp_path, is_held):
+    """Filling the window of a query published epochs before its counts did not fit."""
+    many = " . ".join(["?x <a:p> ?y"] * 64)
+    with Engine.open(tmp_path, window=Window(10)) as engine:
+        engine.push([(time, 1, "<a:p>", 2) for time in (1, 2, 3)])
+        engine.advance(10)
+        engine.note({"line": 1})
+        before = engine.epoch
+        with pytest.raises(MultiplicityOverflow):
+            engine.register(f"SELECT ?x {{ {many} }}", "many", window=Window(20, 10))
+        assert engine.epoch > before
+        assert not engine.positions
+        if is_held:
+            engine.hold("kept")
+            engine.apply([("+", 1, "<a:p>", 2)])
+        epoch, holds, positions = engine.epoch, dict(engine.holds), dict(engine.positions)
+    with Engine.open(tmp_path) as engine:
+        assert (engine.epoch, engine.holds, engine.positions) == (epoch, holds, positions)

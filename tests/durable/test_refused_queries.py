@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,8 +10,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from triegs import Engine, Window
+from triegs import BadOption, Engine, Window
 from triegs.cli.app import app
+from triegs.durable.log import Log
 from triegs.durable.source import _parse
 from triegs.engine.directories import inspect
 from triegs.errors import QueryError
@@ -89,3 +91,25 @@ def test_a_run_reports_it(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["run", ALL, "--input", str(events), "--state", str(state)])
     assert done.exit_code == 0, done.stderr
     assert "closed twice, which this version does not support: line 1, column 42" in done.stderr
+
+
+def test_a_refused_aggregate_whose_process_dies_before_its_record_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    undo = Log.undo
+
+    def die_first(log: Log, sequence: int) -> None:
+        shutil.copytree(tmp_path / "lives", tmp_path / "died")
+        undo(log, sequence)
+
+    with Engine.open(tmp_path / "lives") as engine:
+        query = engine.register("SELECT ?x (COUNT(*) AS ?n) { ?x <a:p> ?y } GROUP BY ?x", "groups")
+        monkeypatch.setattr(Log, "undo", die_first)
+        with pytest.raises(BadOption, match="cannot be aggregated again"):
+            query.aggregate([], "count", Window(10), name="again")
+    for count in range(2):
+        with Engine.open(tmp_path / "died") as engine:
+            assert not engine.aggregates
+            with engine.queries["groups"].snapshot() as snapshot:
+                assert len(snapshot) == count
+            engine.apply([("+", 1, "<a:p>", 2)])

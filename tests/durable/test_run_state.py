@@ -200,6 +200,21 @@ def test_a_changed_query_starts_over_and_a_missing_one_is_closed(place):
         assert sorted(engine.queries) == ["likes", "mine"]
 
 
+def test_a_query_that_comes_or_goes_repeats_no_slide(place):
+    """Its window is filled or emptied in an epoch besides that of the query."""
+    text = "{}=SELECT ?x {{ STREAM <a:s> [RANGE {} SLIDE {}] {{ ?x <a:likes> ?y }} }}".format
+    place.write(event(1, "x", "y") + event(5, "y", "z") + event(9, "z", "x"))
+    more = text("b", 12, 6)
+    written = []
+    for queries in ([], [more], [more], []):
+        done = call(
+            "run", text("a", 8, 4), *queries, "--stream", f"a:s={place.events}",
+            "--state", place.state, "--format", "jsonl",
+        )  # fmt: skip
+        written += [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row["time"] for row in written] == [4, 8, 8, 12, 12]
+
+
 def test_the_same_query_written_with_other_prefixes_is_the_same(place):
     place.write(event(1, "a", "b"))
     place.run()

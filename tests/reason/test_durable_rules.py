@@ -11,7 +11,7 @@ from random import Random
 import pytest
 from tests.durable.play import EX, draw_script, look, make_options, play_all
 
-from triegs import Engine, StateError, Window
+from triegs import Engine, MemoryLimitReached, StateError, Window
 
 RULES = f"""
     TE(X, {EX("q")}, Z) :- TE(X, {EX("p")}, Y), TE(Y, {EX("p")}, Z).
@@ -59,6 +59,16 @@ def test_rules_are_stored_and_others_are_refused(tmp_path):
         Engine.open(tmp_path / "a", rules="rdfs")
     with Engine.open(tmp_path / "a") as engine:  # it was closed, and is as it was
         assert len(engine.rules) == 1
+
+
+def test_rules_that_do_not_fit_leave_the_directory_free(tmp_path):
+    with Engine.open(tmp_path / "a") as engine:
+        engine.apply([("+", number, EX("p"), number + 1) for number in range(300)])
+    transitive = f"TE(X, {EX('p')}, Z) :- TE(X, {EX('p')}, Y), TE(Y, {EX('p')}, Z)."
+    with pytest.raises(MemoryLimitReached):
+        Engine.open(tmp_path / "a", rules=transitive, memory_limit="1MB")
+    with Engine.open(tmp_path / "a") as engine:
+        assert engine.rules == ()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")

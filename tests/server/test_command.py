@@ -5,12 +5,17 @@ from __future__ import annotations
 import re
 import socket
 import urllib.request
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from tests.server.processes import serving
 from typer.testing import CliRunner
 
+from triegs import Engine
 from triegs.cli.app import app
+from triegs.cli.serve_command import open_engine
+from triegs.reason.model import RuleSet
 from triegs.server.main import listen
 
 
@@ -66,3 +71,15 @@ def test_the_base_is_the_empty_prefix(tmp_path):
     )
     with serving(*options) as server:
         urllib.request.urlopen(f"{server.address}/queries/all").close()
+
+
+def test_a_damaged_checkpoint_is_reported(tmp_path, caplog):
+    with Engine.open(tmp_path) as engine:
+        engine.checkpoint()
+    (checkpoint,) = (tmp_path / "checkpoints").iterdir()
+    checkpoint.write_bytes(checkpoint.read_bytes()[:-1])
+    request: Any = SimpleNamespace(
+        state=tmp_path, mode=None, sync=None, memory_limit=None, retain_epochs=0, base=None
+    )
+    open_engine(request, {}, None, RuleSet()).close()
+    assert f"skipped a checkpoint: {checkpoint}" in caplog.text

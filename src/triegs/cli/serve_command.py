@@ -134,6 +134,8 @@ def open_engine(
         "opened %s", request.state,
         extra={"facts": {"epoch": found.epoch, "replayed": found.replayed, "cut": found.cut}},
     )  # fmt: skip
+    for problem in found.damaged:
+        LOG.warning("skipped a checkpoint: %s", problem)
     for name in [name for name in engine.queries if name.startswith(ADHOC)]:
         engine.queries[name].close()  # its process died before it could
     for name, why in found.lost_queries.items():

@@ -66,6 +66,7 @@ class Checkpoints:
     def __init__(self, files: Files, folder: Path) -> None:
         self._files = files
         self._folder = folder
+        self._damaged: set[int] = set()  # as far as they were read
 
     def list(self) -> list[int]:
         """The sequence numbers, newest first."""
@@ -88,6 +89,7 @@ class Checkpoints:
         target = self.path(sequence)
         blocks = make_blocks(sequence, sections)
         size = write_safely(self._files, target, blocks, target.with_suffix(UNFINISHED))
+        self._damaged.discard(sequence)
         return Written(sequence, size)
 
     def read(self, sequence: int) -> Iterator[tuple[str, Content]]:
@@ -116,16 +118,18 @@ class Checkpoints:
             if at != len(data):
                 raise FrameError("there are bytes after the end")
         except FrameError as problem:
+            self._damaged.add(sequence)
             raise StateDamaged(str(problem), file=path, offset=at) from None
         return ((NAMES[each.kind], unpack(each.payload)) for each in frames[:-1])
 
     def tidy(self) -> int:
-        """Remove old and unfinished checkpoints; returns the sequence number of the oldest that is
-        left, 0 without any.
+        """Remove old, damaged and unfinished checkpoints; returns the sequence number of the oldest
+        that is left, 0 without any. A damaged one must not take the place of an intact one.
         """
-        numbers = self.list()
-        for sequence in numbers[KEPT:]:
+        numbers = [number for number in self.list() if number not in self._damaged]
+        for sequence in [*self._damaged, *numbers[KEPT:]]:
             self._remove(self.path(sequence))
+        self._damaged.clear()
         for path in self._files.list_folder(self._folder):
             if path.suffix == UNFINISHED:
                 self._remove(path)

@@ -153,6 +153,14 @@ class Journal:
             with self.record(Kind.NOTE, epoch, {}):
                 pass
 
+    def note_epoch(self, epoch: int) -> None:
+        """Write the number of the newest epoch alone: a change that failed has published it, and
+        the notes belong to the next change.
+        """
+        self._is_refused = True
+        self.last = self.log.append(Kind.NOTE, pack({"epoch": epoch, **self._always}, NO_COLUMNS))
+        self._is_refused = False
+
     def close(self, epoch: int) -> None:
         """Write the remaining holds; positions are only written with a change.
 

@@ -47,7 +47,7 @@ from triegs.windows.state import read_window, write_window
 
 LOG, CHECKPOINTS = "log", "checkpoints"
 #: The errors of a call that fails again whenever it is repeated in the same state.
-REFUSALS = (InvalidUpdate, MultiplicityOverflow, StateError, WindowError)
+REFUSALS = (BadOption, InvalidUpdate, MultiplicityOverflow, StateError, WindowError)
 
 
 Sections = Iterator[tuple[str, Content]]

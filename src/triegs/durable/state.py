@@ -176,10 +176,9 @@ def restore_state(
         terms.take(arrays)
         identities.take(arrays)
         if name == ANSWERS:
-            keys = terms.translate(arrays["keys"])
-            keys = keys.reshape(len(arrays["times"]), described["width"])
             saved = (arrays[each].astype(np.int64) for each in ("times", "values", "usable"))
             times, values, usable = saved
+            keys = terms.translate(arrays["keys"]).reshape(len(times), described["width"])
             answers[described["aggregate"]] = SavedEvents(times, keys, values, usable)
             continue
         rows = terms.read_rows(arrays)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import timedelta
 from itertools import count
 from time import monotonic
@@ -15,7 +15,7 @@ from triegs.durable.journal import Kind
 from triegs.durable.source import QuerySource
 from triegs.engine.standing_query import StandingQuery
 from triegs.engine.state import EngineState
-from triegs.errors import QueryWarning, StateError
+from triegs.errors import LogFailed, QueryWarning, StateError
 from triegs.maintain.standing import RegisteredPlan
 from triegs.options import check_name
 from triegs.sparql import Query
@@ -54,7 +54,7 @@ class Registration:
                 name = next(each for each in numbered if each not in self.queries)
             elif name in self.queries:
                 raise StateError(f"a query {name!r} is already registered")
-            source = source._replace(name=name)
+            source, begun = source._replace(name=name), state.epoch
             constants = [state.dictionary.encode_one(term) for term in list_constants(query)]
             try:
                 with self._record(source, constants), state.windows.use(query, graph_keys):
@@ -64,6 +64,9 @@ class Registration:
                     finally:
                         state.store.deadline = None
                 state.dictionary.acquire(constants, state.store.newest.number)
+            except BaseException:
+                self._keep_epoch(begun)
+                raise
             finally:
                 state.free_terms()
             found = StandingQuery(state, self.queries, self._close, source, query, registered)
@@ -71,6 +74,13 @@ class Registration:
             self.queries[name] = found
             state.end_epoch()
             return found
+
+    def _keep_epoch(self, begun: int) -> None:
+        """A query was refused: if filling its window had published epochs, log their number."""
+        state = self._state
+        if state.journal is not None and state.epoch > begun:
+            with suppress(LogFailed):  # then the next record has it
+                state.journal.note_epoch(state.epoch)
 
     def _close(self, query: StandingQuery, registered: RegisteredPlan) -> None:
         """Drop what only this query used, and publish."""

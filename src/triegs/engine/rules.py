@@ -85,10 +85,13 @@ class RuleKeeping:
         as another mode is.
         """
         known = self._internals.windows.reasoning.rules
-        if rules.rules and known.rules and set(rules.rules) != set(known.rules):
-            self._internals.close()
-            raise StateError(
-                "the engine in this directory has other rules; load_rules adds to them"
-            )
-        self._internals.load_rules(rules)
+        try:
+            if rules.rules and known.rules and set(rules.rules) != set(known.rules):
+                raise StateError(
+                    "the engine in this directory has other rules; load_rules adds to them"
+                )
+            self._internals.load_rules(rules)
+        except BaseException:
+            self._internals.close()  # nobody else could: the directory would stay locked
+            raise
         return self

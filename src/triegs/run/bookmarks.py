@@ -184,10 +184,14 @@ def note_epoch(engine: Engine, more: Mapping[str, Any], make: Callable[[], Any])
     try:
         found = make()
     except BaseException:
-        engine.note({REPORTED: before, **dict.fromkeys(more)})
+        kept = {name: engine.positions.get(name) for name in more}
+        engine.note({**kept, REPORTED: before})
+        if step and engine.epoch > before["epoch"]:
+            engine.note({REPORTED: {**before, "epoch": engine.epoch}}, now=True)
         raise
-    if step and engine.epoch == before["epoch"]:  # no epoch was created
-        engine.note({REPORTED: before}, now=True)
+    # None was created, or the graph of a window was filled or emptied in one of its own.
+    if step and engine.epoch != before["epoch"] + 1:
+        engine.note({REPORTED: {**before, "epoch": engine.epoch}}, now=True)
     return found
 
 
