@@ -11,8 +11,9 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from triegs.copying import Uncopied
-from triegs.errors import WindowError
+from triegs.errors import StateError, WindowError
 from triegs.options import ArrowTerms
+from triegs.read.changes import NO_CHANGES
 from triegs.read.snapshot import Snapshot
 from triegs.sparql.model import Operator, Query
 from triegs.sparql.window import Span, Window, read_span
@@ -141,10 +142,13 @@ class Emitters:
             raise WindowError("only a query with a window has slides; subscribe to this one")
         registered = query.output.operator.value if query.output is not None else "RSTREAM"
         try:
-            operator = Operator((options.operator or registered).upper())
-            Policy(options.report)
+            operator = Operator(str(options.operator or registered).upper())
+            policy = Policy(options.report)
         except ValueError as problem:
             raise WindowError(f"{problem}; see StandingQuery.emit") from None
+        needs_changes = operator is not Operator.RSTREAM or policy is Policy.CHANGE
+        if needs_changes and (query.limit is not None or query.offset):
+            raise StateError(NO_CHANGES)
         cursors = [self._cursors[key.window] for key in keys]
         found = Emitter(take, cursors, sink, operator, options)
         self._emitters.append(found)
