@@ -144,6 +144,36 @@ def test_a_bad_row_of_a_table_loses_only_itself(tmp_path: Path) -> None:
         assert source.report.read == 6
 
 
+@pytest.mark.parametrize("zone", [None, "UTC", "America/New_York"])
+@pytest.mark.parametrize("unit", ["s", "ms", "us"])
+@pytest.mark.parametrize("mapped", [{}, {"map": "{subject} :p {object}"}])
+def test_a_timestamp_outside_the_years_of_python_loses_its_row(
+    zone: str | None, unit: str, mapped: dict[str, Any], tmp_path: Path
+) -> None:
+    scale = {"s": 1, "ms": 1_000, "us": 10**6}[unit]
+    seconds = [1, -62_167_219_200, 253_402_300_800, 2]  # the years 0 and 10000 between others
+    times = pa.array([each * scale for each in seconds]).cast(pa.timestamp(unit, zone))
+    words = {name: [f"<http://ex/{name}>"] * 4 for name in ("subject", "predicate", "object")}
+    table = pa.table({"time": times, **words})
+    pq.write_table(table, tmp_path / "a.parquet")
+    source = open_input(
+        tmp_path / "a.parquet", columns={"time": "time"}, quarantine=tmp_path / "q", **mapped
+    )
+    assert [time for batch in source for time in batch["time"].to_pylist()] == [1_000, 2_000]
+    assert (dict(source.report.quarantined), source.report.broken) == ({"bad time": 2}, [])
+    rejected = (tmp_path / "q").read_text().splitlines()
+    assert [json.loads(line)["line"] for line in rejected] == [2, 3]
+
+
+def test_a_row_without_triples_whose_date_is_outside_the_years_of_python(tmp_path: Path) -> None:
+    """Nothing is made of it: the other column is null."""
+    days = pa.array([3_000_000, 1], pa.int32()).cast(pa.date32())
+    pq.write_table(pa.table({"a": [None, "x"], "day": days}), tmp_path / "a.parquet")
+    source = open_input(tmp_path / "a.parquet", map="{a} :on {day:date}")
+    assert sum(batch.num_rows for batch in source) == 1
+    assert (dict(source.report.quarantined), source.report.broken) == ({"no triple": 1}, [])
+
+
 def test_a_bad_dictionary_entry_loses_its_rows(tmp_path: Path) -> None:
     words = pa.array(["<a:a>", "bad", "<a:b>"])
     codes = pa.array([0, 1, 2, 1, None], pa.int8())

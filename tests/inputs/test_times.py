@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, date, datetime, timedelta, timezone
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from triegs.events import open_input
 from triegs.events.times import EARLIEST, GOOD, LATEST, MALFORMED, MISSING, OUT_OF_RANGE, read_times
 
 START = datetime(1970, 1, 1, tzinfo=UTC)
@@ -106,3 +109,35 @@ def test_types() -> None:
     assert read_times(pa.nulls(1))[1].tolist() == [MISSING]
     with pytest.raises(TypeError, match="a double column cannot hold times"):
         read_times(pa.array([1.5]))
+
+
+@pytest.mark.parametrize("text", [text for text, _ in GIVEN] + WRONG + ["0000-01-01", "2024-05-01"])
+@pytest.mark.parametrize("unit", [None, "us"])
+def test_a_text_is_the_same_time_in_every_format(
+    text: str, unit: str | None, tmp_path: Path
+) -> None:
+    """Alone in its batch: then Arrow takes any column for one of timestamps."""
+    record = {"time": text, "subject": "<a>", "predicate": "<b>", "object": "<c>"}
+    (tmp_path / "a.jsonl").write_text(json.dumps(record) + "\n")
+    (tmp_path / "a.tsv").write_text("\t".join(record) + "\n" + "\t".join(record.values()) + "\n")
+    found = []
+    for name in ("a.jsonl", "a.tsv"):
+        source = open_input(tmp_path / name, time_unit=unit)
+        times = [time for batch in source for time in batch["time"].to_pylist()]
+        found.append((times, dict(source.report.quarantined)))
+    assert found[0] == found[1]
+    assert len(found[0][0]) + sum(found[0][1].values()) == 1
+
+
+def test_json_lines_with_times_of_both_kinds(tmp_path: Path) -> None:
+    """Batches of texts, then of numbers, then of texts again."""
+    times = ["1970-01-01T00:00:01Z", "1970-01-01", 5, 6, "1970-01-01T00:00:07", "8"]
+    lines = [
+        json.dumps({"time": time, "subject": "<a>", "predicate": "<b>", "object": "<c>"})
+        for time in times
+    ]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    for rows in (1, 2, 3, 100):
+        source = open_input(tmp_path / "a.jsonl", batch_rows=rows)
+        found = [int(time) for batch in source for time in batch["time"].to_pylist()]
+        assert found == [1_000, 0, 5, 6, 7_000, 8]

@@ -86,24 +86,31 @@ def test_bad_options():
     with pytest.raises(WindowError, match="subscribe"):
         engine.register(TEXT).emit(print)
     query = engine.register(TEXT, window=Window(10))
-    for options in ({"operator": "STREAM"}, {"report": "never"}, {"report": "periodic"},
-                    {"every": 5}):  # fmt: skip
+    for options in ({"operator": "STREAM"}, {"operator": 5}, {"report": "never"},
+                    {"report": "periodic"}, {"every": 5}):  # fmt: skip
         with pytest.raises(WindowError):
             query.emit(print, **options)
 
 
-def test_a_query_with_a_limit_has_no_changes_to_emit():
-    """It is refused when it is asked for, not by every later slide."""
+def test_the_function_of_an_emitter_may_not_update_the_engine():
     engine = Engine(window=Window(10, slide=5))
-    query = engine.register(f"{TEXT} LIMIT 1")
-    for operator in ("ISTREAM", "DSTREAM"):
-        with pytest.raises(StateError, match="has no changes"):
-            collect(query, operator)
-    with pytest.raises(StateError, match="has no changes"):
-        query.emit(print, report="change")
-    found = collect(query, "RSTREAM", report="non-empty")
+    query = engine.register(TEXT)
+    query.emit(lambda emission: engine.push([(emission.time + 1, 1, P, 3)]))
+    with pytest.raises(StateError, match="the function of an emitter is not done"):
+        run(engine)
+    query.close()
+
+
+def test_a_query_with_a_limit_emits_answers_and_no_changes():
+    """It is refused at once, not at each slide."""
+    engine = Engine(window=Window(10, slide=5))
+    query = engine.register(f"{TEXT} ORDER BY ?x LIMIT 1")
+    for operator, report in [("ISTREAM", "slide"), ("DSTREAM", "non-empty"), ("RSTREAM", "change")]:
+        with pytest.raises(StateError, match="LIMIT"):
+            collect(query, operator, report=report)
+    found = collect(query, report="non-empty")
     run(engine)
-    assert [time for time, _ in found] == [5, 10, 15]
+    assert found == [(5, {1: 1}), (10, {1: 1}), (15, {2: 1})]
 
 
 @given(

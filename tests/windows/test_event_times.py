@@ -364,3 +364,14 @@ def test_a_time_needs_a_window():
     with pytest.raises(UnsupportedQuery, match="without a window") as problem:
         Engine().register(inside)
     assert (problem.value.line, problem.value.column) == (3, 16)
+
+
+def test_a_timestamp_outside_the_years_of_python_is_a_bad_time():
+    engine = Engine(window=Window.triples(2))
+    times = pa.array([1, -62_167_219_200, 253_402_300_800, 2]).cast(pa.timestamp("s"))
+    words = {name: ["<http://ex/a>"] * 4 for name in ("subject", "predicate", "object")}
+    pushed = engine.push(pa.table({"time": times, **words}))
+    assert [(row, why.kind.value) for row, why in pushed.refused] == [
+        (1, "bad time"), (2, "bad time")
+    ]  # fmt: skip
+    assert "0000-01-01" in pushed.refused[0].reason

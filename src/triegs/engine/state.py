@@ -140,7 +140,10 @@ class EngineState:
         """Become the one updater; a second thread gets an error instead of waiting."""
         self.check_open()
         if not self._updating.acquire(blocking=False):
-            raise StateError("another thread is updating this engine; updates come from one thread")
+            raise StateError(
+                "another thread is updating this engine, or an `each_slide` or the function of an "
+                "emitter is not done; updates come one at a time"
+            )
 
     def end_update(self, few: int, *, checkpoints: bool = True) -> None:
         """Free terms, begin a checkpoint if one is due, and admit the next updater."""

@@ -309,7 +309,7 @@ def show_cell(cell: Any) -> object:
         text = cell.value if isinstance(cell, pa.DictionaryScalar) else cell
         found = text.as_buffer().to_pybytes()
     except (ValueError, OverflowError):  # a time outside Python's range
-        found = str(cell)
+        found = pc.cast(cell, pa.string()).as_py()
     return found.decode("utf-8", "backslashreplace") if isinstance(found, bytes) else found
 
 

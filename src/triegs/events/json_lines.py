@@ -55,6 +55,8 @@ class ObjectScanner:
             self._cells = tuple(cells)
         self._names: list[str] = []  # of the first record
         self._lines = np.empty((context.options.batch_rows, 3), np.int64)
+        #: What keeps Arrow from reading times itself: it accepts other spellings and years.
+        self._texts: pa.Schema | None = None
 
     def split(self, data: Bytes, is_last: bool, most: int) -> tuple[int, int, int]:
         return split_lines(data, 0, is_last, self._lines[:most])
@@ -85,10 +87,9 @@ class ObjectScanner:
             return None
         try:
             str(block.data, "utf-8")  # Arrow does not check
-            # A single block, so that each column has a single type.
-            options = pj.ReadOptions(use_threads=False, block_size=max(len(block), 1))
-            table = pj.read_json(pa.BufferReader(pa.py_buffer(block)), options)
+            table = self._parse(block)
         except (pa.ArrowException, OSError, UnicodeDecodeError):
+            self._texts = None  # the times of the next ones may be numbers
             return None
         if table.num_rows != found.rows or len(set(table.column_names)) != table.num_columns:
             return None
@@ -99,11 +100,23 @@ class ObjectScanner:
                 continue
             column = table.column(theirs).combine_chunks()
             kind = column.type
-            is_known = pa.types.is_string(kind) or pa.types.is_int64(kind)
-            if not is_known and not (ours == "time" and pa.types.is_timestamp(kind)):
+            if not pa.types.is_string(kind) and not pa.types.is_int64(kind):
                 return None
             columns[ours] = column
         return columns
+
+    def _parse(self, block: Bytes) -> Any:
+        """The table of Arrow's parser, with times as texts if some are; or one of its errors."""
+        # A single block, so that each column has a single type.
+        options = pj.ReadOptions(use_threads=False, block_size=max(len(block), 1))
+        name = self._wanted.get("time")
+        while True:
+            parsing = pj.ParseOptions(explicit_schema=self._texts)
+            table = pj.read_json(pa.BufferReader(pa.py_buffer(block)), options, parsing)
+            at = -1 if name is None else table.schema.get_field_index(name)
+            if at < 0 or not pa.types.is_timestamp(table.schema.field(at).type):
+                return table
+            self._texts = pa.schema([(name, pa.string())])
 
     def _read_carefully(self, found: Lines, faults: Faults) -> dict[str, Any]:
         values: dict[str, list[Any]] = {}

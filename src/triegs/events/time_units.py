@@ -69,7 +69,8 @@ def to_milliseconds(column: Any, unit: str | None) -> Any:
     if times > 1:
         written = pc.binary_join_element_wise(whole, pc.utf8_rpad(part, 3, "0"), "")
     else:
-        numbers = whole.cast(pa.int64()).to_numpy() // parts
+        # Arrow's cast refuses a leading plus.
+        numbers = pc.utf8_ltrim(whole, "+").cast(pa.int64()).to_numpy() // parts
         written = pa.array(numbers).cast(pa.string())
     return pc.replace_with_mask(column, is_number, written.cast(column.type))
 

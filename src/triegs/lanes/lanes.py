@@ -370,7 +370,10 @@ class Lanes(Uncopied):
         """Become the one updater; a second thread gets an error instead of waiting."""
         self._check_open()
         if not self._updating.acquire(blocking=False):
-            raise StateError("another thread is updating these lanes; updates come from one thread")
+            raise StateError(
+                "another thread is updating these lanes, or an `each_slide` or the function of an "
+                "emitter is not done; updates come one at a time"
+            )
         try:
             self._together.check()
             yield

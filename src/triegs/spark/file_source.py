@@ -9,7 +9,6 @@ when the engine has it.
 from __future__ import annotations
 
 import io
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -29,7 +28,7 @@ import pyarrow.parquet as pq
 
 from triegs.errors import InputError
 from triegs.events.context import FilePosition, Options, ReadBatch, ReadContext, key_cell
-from triegs.events.event_columns import shape_events
+from triegs.events.event_columns import describe_row, shape_events
 from triegs.events.files import InputFile
 from triegs.events.source import Source
 from triegs.spark.cells import quote
@@ -336,8 +335,7 @@ def read_rows(
         def locate(
             row: int, first: int = first, columns: dict[str, Any] = columns
         ) -> tuple[int, str]:
-            record = {ours: column[row].as_py() for ours, column in columns.items()}
-            return first + row + 1, json.dumps(record, default=str, ensure_ascii=False)
+            return first + row + 1, describe_row(columns, row)
 
         first += piece.num_rows
         numbers = np.arange(first + 1 - piece.num_rows, first + 1)

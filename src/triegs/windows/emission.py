@@ -142,7 +142,7 @@ class Emitters:
             raise WindowError("only a query with a window has slides; subscribe to this one")
         registered = query.output.operator.value if query.output is not None else "RSTREAM"
         try:
-            operator = Operator((options.operator or registered).upper())
+            operator = Operator(str(options.operator or registered).upper())
             policy = Policy(options.report)
         except ValueError as problem:
             raise WindowError(f"{problem}; see StandingQuery.emit") from None

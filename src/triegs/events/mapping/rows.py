@@ -68,7 +68,7 @@ def map_rows(
     if problems:
         there[list(problems)] = False
     for row in np.flatnonzero(~there.any(axis=1) & kept).tolist():
-        empty = [name for name in mapping.columns if columns[name][row].as_py() is None]
+        empty = [name for name in mapping.columns if not columns[name][row].is_valid]
         problems.setdefault(row, Reason.NO_TRIPLE.describe(f"no value in {', '.join(empty)}"))
     chosen = None
     if not there.all():
