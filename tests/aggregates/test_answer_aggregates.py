@@ -179,6 +179,19 @@ def test_recovery_of_an_aggregate_without_groups(tmp_path: Path, count: int) -> 
         assert engine.aggregates["n"].value() == count
 
 
+def test_a_step_of_too_many_events_is_part_of_a_later_one(tmp_path: Path) -> None:
+    """42 equal atoms: two statements of their triple are 2**42 answers."""
+    atoms = " . ".join([f"?x {NAME('p')} ?y"] * 42)
+    edge = (1, NAME("p"), 2)
+    for number, (sign, expected) in enumerate([("+", 1), ("+", 1), ("-", 1), ("-", 1), ("+", 2)]):
+        with Engine.open(tmp_path, prefixes=PREFIXES) as engine:
+            if not number:
+                query = engine.register(f"SELECT ?x {{ {atoms} }}", name="q")
+                query.aggregate([], "count", Window(100, 1), name="n")
+            engine.apply([(sign, *edge)], time=number + 1)
+            assert engine.aggregates["n"].value() == expected
+
+
 def test_refusals() -> None:
     with Engine(prefixes=PREFIXES) as engine:
         query = engine.register(TEXT)

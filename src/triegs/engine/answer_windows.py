@@ -21,6 +21,9 @@ from triegs.windows.stream_aggregates import find_grid
 from triegs.windows.versioned_rows import VersionedRows
 
 CHUNK_ROWS = 1 << 16
+#: Of one step. A step with more, or with a multiplicity beyond 64 bits, is part of a later one; the
+#: bound is fixed, because a log must replay alike on every machine.
+MOST_EVENTS = 1 << 24
 
 
 class AnswerColumns(NamedTuple):
@@ -83,12 +86,15 @@ class AnswerWindow:
         assert old is not None
         found = []
         if new.epoch > old.epoch:
-            sign = self.columns.sign
+            sign, left = self.columns.sign, float(MOST_EVENTS)
             try:
                 for ids, counts in new.diff(old)._columns(lambda: CHUNK_ROWS):
                     number = np.maximum(sign * counts, 0)
+                    left -= number.sum(dtype=np.float64)
+                    if left < 0:
+                        raise MultiplicityOverflow("a step has too many events", "answer")
                     found.append(np.repeat(ids, number, axis=1))
-            except MultiplicityOverflow:  # as for a subscriber: it is part of a later step
+            except MultiplicityOverflow:
                 new.close()
                 return np.empty((len(self.query.query.head), 0), np.int64)
         old.close()
