@@ -387,7 +387,7 @@ def test_what_is_refused_before_anything_starts(session, tmp_path):
            window=make_window(True), checkpoint=tmp_path / "other")  # fmt: skip
     # Nothing is left that would prevent the next start.
     with start(stream, QUERIES, checkpoint=state, trigger=NOW, views=False) as pipeline:
-        refuse(DirectoryInUse, "is open", views=False)
+        refuse(DirectoryInUse, "is already open", views=False)
         pipeline.wait()
     other: dict[str, Any] = {**QUERIES, "path": QUERIES["twice"]}
     refuse(StateError, "another query 'path'", queries=other)

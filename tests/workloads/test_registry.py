@@ -221,7 +221,7 @@ def test_integers_and_iris_are_the_same_nodes() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"size": -1}, "not negative"),
+        ({"size": -1}, "must not be negative"),
         ({"seed": -1}, "seed"),
         ({"batch_size": 0}, "at least one event"),
         ({"rate": 0.0}, "rate"),
