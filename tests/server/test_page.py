@@ -116,7 +116,7 @@ def test_the_server_is_lost_and_comes_back(browser: Browser):
         wait_for_text(browser, "#panel", "waiting for the next change")
     wait_for_text(browser, "#notice", "has not answered since")
     wait_for_text(browser, "#pulse", "connection lost")
-    wait_for_text(browser, "#panel", "The connection is lost")
+    wait_for_text(browser, "#panel", "The connection was lost")
     again = Engine(prefixes=PREFIXES)
     again.register(KNOWS, "knows")
     with listening(again, port=int(address.rpartition(":")[2])) as (address, _):
