@@ -107,6 +107,21 @@ def test_sums_equal_the_oracle(seed: int, mode: Any) -> None:
     check_engine(engine)
 
 
+def test_counts_of_groups_as_native_columns() -> None:
+    """They are read with the groups, times the counts of other components, which may not fit."""
+    apart = [" . ".join([f"?{x} <u:{x}> ?y{x}"] * 38) for x in "qr"]
+    engine = Engine()
+    query = engine.register(
+        f"SELECT ?k (COUNT(*) AS ?n) {{ ?k <u:p> ?v . {' . '.join(apart)} }} GROUP BY ?k"
+    )
+    engine.apply([("+", 1, f"<u:{x}>", 2) for x in "pqqqr"])
+    with query.snapshot() as snapshot:
+        assert snapshot.to_arrow("python").to_pylist() == [{"k": 1, "n": 3**38, "multiplicity": 1}]
+    engine.apply([("+", 1, "<u:r>", 2)] * 2)
+    with query.snapshot() as snapshot:
+        assert snapshot.to_arrow("python")["n"].to_pylist() == [Decimal(3**76)]
+
+
 @pytest.mark.parametrize("mode", ["multigraph", "rdf"])
 def test_a_sum_needs_no_index_by_value(mode: Any) -> None:
     """The digits of a term never change, so no epoch looks for the edges to it."""

@@ -96,7 +96,7 @@ def test_the_function_of_an_emitter_may_not_update_the_engine():
     engine = Engine(window=Window(10, slide=5))
     query = engine.register(TEXT)
     query.emit(lambda emission: engine.push([(emission.time + 1, 1, P, 3)]))
-    with pytest.raises(StateError, match="the function of an emitter is not done"):
+    with pytest.raises(StateError, match="an emitter's function has not finished"):
         run(engine)
     query.close()
 

@@ -141,8 +141,8 @@ class EngineState:
         self.check_open()
         if not self._updating.acquire(blocking=False):
             raise StateError(
-                "another thread is updating this engine, or an `each_slide` or the function of an "
-                "emitter is not done; updates come one at a time"
+                "another thread is updating this engine, or a loop over each_slide or an emitter's "
+                "function has not finished; only one update may run at a time"
             )
 
     def end_update(self, few: int, *, checkpoints: bool = True) -> None:

@@ -371,8 +371,8 @@ class Lanes(Uncopied):
         self._check_open()
         if not self._updating.acquire(blocking=False):
             raise StateError(
-                "another thread is updating these lanes, or an `each_slide` or the function of an "
-                "emitter is not done; updates come one at a time"
+                "another thread is updating these lanes, or a loop over each_slide or an emitter's "
+                "function has not finished; only one update may run at a time"
             )
         try:
             self._together.check()

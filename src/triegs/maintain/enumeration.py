@@ -76,17 +76,15 @@ class Enumeration:
         if len(node.bag) == 2:
             above = node.interface[0] if node.interface else node.bag[0]
             other = next(v for v in node.bag if v != above)
-            edge = self.lowering.edge(node, above)
+            view = self.lowering.edge(node, above)
             column, below = self.column[above], self.column[other]
-            level = Level(edge.relation, (column,), (below,), weighs=True)
+            level = Level(view.relation, (column,), (below,), weighs=True)
             factor = self.enumeration.add_level(level, self._path_from(above))
-            if (
-                isinstance(edge, Step) and edge.edge is not None and edge.edge.by_other is not None
-            ):  # otherwise nothing is attached to it
-                self.parent_paths[below] = ParentPath(
-                    factor, edge.edge.by_other.relation, (below, column)
-                )
-            self._add_counts_of(edge)
+            edge = view.edge if isinstance(view, Step) else None
+            if edge is not None and edge.by_other is not None:  # else nothing is attached to it
+                path = ParentPath(factor, edge.by_other.relation, (below, column))
+                self.parent_paths[below] = path
+            self._add_counts_of(view)
 
     def _add_counts_of(self, view: View) -> None:
         """Record where the counts of a level's entries are found."""
