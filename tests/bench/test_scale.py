@@ -146,9 +146,10 @@ class BrokenLane:
 
 
 def test_no_worker_waits_for_a_lane_that_has_failed():
-    schedule = make_schedule(Form.POOLED, [1.0], 2)
+    schedule = make_schedule(Form.POOLED, [1.0, 1.0], 2)
+    assert schedule.workers == 2
     with pytest.raises(ValueError, match="broken"):
-        serve([BrokenLane()], schedule, [Arrival(0.0, 0)] * 2)  # type: ignore[list-item]
+        serve([BrokenLane()] * 2, schedule, [Arrival(0.0, 0)] * 2)  # type: ignore[list-item]
 
 
 def test_the_spin_control_runs():
